@@ -24,7 +24,10 @@ type Intent struct {
 	ExpiresAt time.Time
 	// KeepFor is how long after the latest of acceptance, SendAt and ExpiresAt
 	// the key is remembered.
-	KeepFor    time.Duration
+	KeepFor time.Duration
+	// ReplayOnly asks for the first copy of the key alone: nothing is made, and
+	// Stored.Replayed is false when there is none.
+	ReplayOnly bool
 	Deliveries []Delivery // ID, AcceptedAt and SendAt are set by the ledger
 	// Lease, when its Owner is set, asks for the first Lease.Count deliveries
 	// to be inserted as leased under it: accept and the first lease in one commit.

@@ -1,0 +1,96 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/channels"
+)
+
+// call makes the one request of this attempt, through the gate.
+func (w *work) call() (channels.Result, notifier.Attempt) {
+	l := w.lease
+	if l.Order == notifier.OrderClaimFirst && !w.permitted {
+		w.e.asserts.fail(assertNoPermit, l.Hold())
+	}
+	w.e.asserts.startOnce(l.Hold())
+	ctx, cancel := context.WithTimeout(w.e.calls, l.Terms.SendTimeout)
+	defer cancel()
+	w.guard = &channels.Guard{Look: w.look}
+	w.started = time.Now()
+	stop := w.keep()
+
+	w.fault(callBefore)
+	res := w.account.channel.Send(ctx, &channels.Call{Delivery: &l.Delivery, Fence: l.Fence, Guard: w.guard})
+	w.fault(callAfter)
+
+	stop()
+	if w.guard.HiddenResend() {
+		w.e.asserts.fail(assertHiddenResend, l.Hold())
+	}
+	w.e.metrics.attempt(l, res, w.started, w.firstByte)
+	return res, notifier.Attempt{
+		StartedAt: w.started, Outcome: res.Outcome, Reason: res.Reason,
+		ProviderStatus: res.ProviderStatus, ProviderID: res.ProviderID,
+	}
+}
+
+// keep renews the lease of a send-first call that outlasts a third of it, and
+// returns what stops that. A permit is not renewable: it lasts as long as its
+// call may. A renewal that fails leaves the lease to lapse, and the gate sees it.
+func (w *work) keep() (stop func()) {
+	l := w.lease
+	if l.Order != notifier.OrderSendFirst || l.Terms.SendTimeout <= l.Terms.Lease/3 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var renewals sync.WaitGroup
+	var mu sync.Mutex
+	var timer *time.Timer
+	renew := func() {
+		since := readClocks()
+		ctx, cancel := write()
+		defer cancel()
+		ours, err := w.e.cfg.Ledger.Renew(ctx, w.e.owner, []notifier.Hold{l.Hold()})
+		if err != nil || len(ours) != 1 || !ours[0] {
+			return
+		}
+		w.held.Store(&held{since: since, lasts: l.Terms.Lease})
+		if _, err := w.e.cfg.Claims.Renew(ctx, w.claim, l.Terms.Lease); err != nil {
+			w.e.log.Warn("renew the claim", "delivery", l.ID.String(), "err", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case <-done:
+		default:
+			timer.Reset(l.Terms.Lease / 3)
+		}
+	}
+	mu.Lock()
+	timer = time.AfterFunc(l.Terms.Lease/3, func() {
+		mu.Lock()
+		select {
+		case <-done:
+			mu.Unlock()
+			return
+		default:
+		}
+		renewals.Add(1)
+		mu.Unlock()
+		defer renewals.Done()
+		renew()
+	})
+	mu.Unlock()
+	// The outcome is written only after a renewal under way has ended, so that
+	// the two never meet on one row.
+	return func() {
+		mu.Lock()
+		close(done)
+		timer.Stop()
+		mu.Unlock()
+		renewals.Wait()
+	}
+}

@@ -1,0 +1,242 @@
+// Package delivery is the engine: it accepts notifications, leases what is due,
+// makes the attempts in the order that each type's policy chose, and writes
+// down what they came to.
+//
+// What it promises, for as long as a commit that the ledger acknowledged
+// survives: a claim-first delivery makes at most one request that may take
+// effect; a send-first delivery makes at least one or the ledger says why it
+// never will, and a further one only after an attempt whose outcome is unknown.
+// It does not promise an order between deliveries.
+//
+// claim_first.go and send_first.go are the two orders, to be read side by side.
+package delivery
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/caps"
+	"github.com/seed-4b260dfd/notifier/channels"
+	"github.com/seed-4b260dfd/notifier/claims"
+	"github.com/seed-4b260dfd/notifier/policy"
+	"github.com/seed-4b260dfd/notifier/templates"
+)
+
+// Claims blocks concurrent duplicates cheaply and is the second witness. No
+// safety of claim-first rests on it.
+type Claims interface {
+	Acquire(ctx context.Context, c claims.Claim, ttl time.Duration) (claims.Answer, error)
+	Renew(ctx context.Context, c claims.Claim, ttl time.Duration) (bool, error)
+	Release(ctx context.Context, c claims.Claim) error
+	Settle(ctx context.Context, c claims.Claim, outcome string, ttl time.Duration) error
+}
+
+// Caps limits what may reach one recipient.
+type Caps interface {
+	Spend(ctx context.Context, unit, holder string, of []caps.Cap) (caps.Decision, error)
+	Refund(ctx context.Context, unit, holder string, of []caps.Cap) error
+	Fill(ctx context.Context, c caps.Cap, unit, holder string, at time.Time) error
+}
+
+// Ledger is all that the engine asks of a ledger.
+type Ledger interface {
+	Accepter
+	Leaser
+	Settler
+	Sweeper
+	Reader
+}
+
+// Account is one channel's credentials, ready to send, and how many calls it
+// may have in flight.
+type Account struct {
+	Channel     channels.Channel
+	MaxInFlight int
+}
+
+// DefaultMaxInFlight is an account's limit of concurrent calls when its
+// configuration names none.
+const DefaultMaxInFlight = 100
+
+// Config is what an Engine is made of.
+type Config struct {
+	Ledger    Ledger
+	Claims    Claims
+	Caps      Caps
+	Policies  *policy.Set
+	Templates *templates.Set
+	Kinds     map[notifier.Channel]channels.Kind
+	Accounts  map[notifier.Channel]map[string]Account
+	// SoleOwner says that no other process can hold a lease of this ledger, so
+	// that every lease found at the start is a dead one's.
+	SoleOwner bool
+	// Drain is how long calls may go on after Run's context has ended; zero: 20 s.
+	Drain time.Duration
+	// Registerer takes the metrics; nil: they are kept nowhere.
+	Registerer prometheus.Registerer
+	Log        *slog.Logger
+}
+
+// Engine runs the deliveries of one process. Make it with New, start it with Run.
+type Engine struct {
+	cfg      Config
+	owner    notifier.Owner
+	log      *slog.Logger
+	metrics  *metrics
+	asserts  *assertions
+	accounts map[accountKey]*account
+
+	accepts   *batcher[notifier.Intent, notifier.Stored]
+	permits   *batcher[notifier.Permit, bool]
+	completes *batcher[notifier.Completion, notifier.Settled]
+	returns   *batcher[notifier.Return, notifier.Settled]
+
+	waiters waiters
+	// accepting is held by every Accept; draining begins when none is under way.
+	accepting sync.RWMutex
+	inFlight  sync.WaitGroup
+	// started is set once the leases of the dead are swept and the caps filled.
+	started  atomic.Bool
+	draining atomic.Bool
+	// unwritten counts the outcomes that the ledger has not taken yet. While
+	// there is one, nothing new is leased: a send whose outcome cannot be
+	// written is one that will be repeated, or lost.
+	unwritten atomic.Int64
+	// healthy is the instant of the last write that the ledger took.
+	healthy atomic.Int64
+	// calls is cancelled when draining has taken too long.
+	calls     context.Context
+	stopCalls context.CancelFunc
+}
+
+type accountKey struct {
+	channel notifier.Channel
+	name    string
+}
+
+// ledgerTimeout bounds one write to the ledger. It is generous, and never that
+// of the provider call: a write given up early has often happened all the same.
+const ledgerTimeout = 10 * time.Second
+
+// Batch sizes. A crash loses at most one permit batch beside the calls on the wire.
+const (
+	acceptBatch   = 200
+	permitBatch   = 32
+	completeBatch = 128
+)
+
+// New makes an engine. It starts nothing.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Drain == 0 {
+		cfg.Drain = 20 * time.Second
+	}
+	if cfg.Registerer == nil {
+		cfg.Registerer = prometheus.NewRegistry()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	e := &Engine{
+		cfg:      cfg,
+		owner:    notifier.Owner(rand.Text()),
+		log:      cfg.Log,
+		accounts: map[accountKey]*account{},
+	}
+	var err error
+	if e.metrics, err = newMetrics(cfg.Registerer, cfg.Ledger); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	e.asserts = &assertions{failed: e.metrics.assertionsFailed, log: e.log}
+	e.calls, e.stopCalls = context.WithCancel(context.Background())
+	for ch, byName := range cfg.Accounts {
+		for name, a := range byName {
+			e.accounts[accountKey{ch, name}] = newAccount(ch, name, a)
+		}
+	}
+	e.accepts = newBatcher(acceptBatch, cfg.Ledger.Accept)
+	e.permits = newBatcher(permitBatch, func(ctx context.Context, p []notifier.Permit) ([]bool, error) {
+		return authorise(ctx, cfg.Ledger, e.owner, p)
+	})
+	e.completes = newBatcher(completeBatch, func(ctx context.Context, c []notifier.Completion) ([]notifier.Settled, error) {
+		return cfg.Ledger.Complete(ctx, e.owner, c)
+	})
+	e.returns = newBatcher(completeBatch, func(ctx context.Context, r []notifier.Return) ([]notifier.Settled, error) {
+		return cfg.Ledger.Return(ctx, e.owner, r)
+	})
+	// A permit is never asked for again: an answer that was lost counts as no.
+	e.accepts.split, e.completes.split, e.returns.split = true, true, true
+	return e, nil
+}
+
+// Run closes what dead owners left, fills the caps, and delivers until ctx
+// ends. Then it drains: it leases no more, hands back what has no permit, lets
+// calls end for Config.Drain, and writes their outcomes. It returns an error
+// only when the ledger cannot be read at the start.
+func (e *Engine) Run(ctx context.Context) error {
+	var batchers sync.WaitGroup
+	stopBatchers := make(chan struct{})
+	for _, run := range []func(<-chan struct{}){e.accepts.run, e.permits.run, e.completes.run, e.returns.run} {
+		batchers.Go(func() { run(stopBatchers) })
+	}
+	defer batchers.Wait()
+	defer close(stopBatchers)
+
+	if err := e.recover(ctx); err != nil {
+		return fmt.Errorf("recover the ledger: %w", err)
+	}
+	var loops sync.WaitGroup
+	loops.Go(func() { e.sweepLoop(ctx) })
+	loops.Go(func() { e.pollLoop(ctx) })
+	for _, a := range e.accounts {
+		loops.Go(func() { e.dispatch(ctx, a) })
+	}
+	e.started.Store(true)
+	<-ctx.Done()
+	e.accepting.Lock()
+	e.draining.Store(true)
+	e.accepting.Unlock()
+	loops.Wait()
+	e.drain()
+	return nil
+}
+
+// drain waits for the attempts under way. Those that outlast Config.Drain are
+// cut off: their outcomes are unknown, and written as that by their holder.
+func (e *Engine) drain() {
+	cut := time.AfterFunc(e.cfg.Drain, e.stopCalls)
+	defer cut.Stop()
+	e.inFlight.Wait()
+	e.stopCalls()
+}
+
+// ErrNotReady says why a notification cannot be accepted now.
+var ErrNotReady = errors.New("not ready")
+
+// Ready reports what is degraded, or an error that wraps ErrNotReady while
+// nothing can be accepted.
+func (e *Engine) Ready(context.Context) ([]string, error) {
+	switch {
+	case e.draining.Load():
+		return nil, fmt.Errorf("%w: draining", ErrNotReady)
+	case !e.started.Load():
+		return nil, fmt.Errorf("%w: starting", ErrNotReady)
+	case time.Since(time.Unix(0, e.healthy.Load())) > 3*sweepEvery+ledgerTimeout:
+		return nil, fmt.Errorf("%w: the ledger takes no writes", ErrNotReady)
+	}
+	return nil, nil
+}
+
+// write runs a ledger write on a context of its own, since what it records has
+// happened whether or not anybody still waits for it.
+func write() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), ledgerTimeout)
+}

@@ -1,0 +1,53 @@
+package delivery
+
+import (
+	"errors"
+	"time"
+)
+
+// reading is an instant on three clocks. A pause lands anywhere and each clock
+// misses some: the monotonic one stops in suspension, the wall clock is set
+// back, a restored snapshot hides hours from both.
+type reading struct {
+	mono time.Time
+	wall time.Time
+	boot time.Duration
+}
+
+func readClocks() reading {
+	now := time.Now()
+	return reading{mono: now, wall: now.Round(0), boot: bootTime()}
+}
+
+// elapsed is the time since the reading on the clock that says most.
+func (r reading) elapsed() time.Duration {
+	now := readClocks()
+	return max(now.mono.Sub(r.mono), now.wall.Sub(r.wall), now.boot-r.boot)
+}
+
+var (
+	errLeaseSpent = errors.New("the lease is all but over")
+	errTooLate    = errors.New("the delivery has expired")
+	errDraining   = errors.New("the process is shutting down")
+)
+
+// maxMargin is how much of a lease must be left when the request leaves, so
+// that a stalled scheduler does not carry it past the end. Short leases keep an
+// eighth.
+const maxMargin = 500 * time.Millisecond
+
+func margin(lease time.Duration) time.Duration { return min(maxMargin, lease/8) }
+
+// look is the last look before the first byte: whether this attempt is still
+// ours to make. It asks no store; nothing may take time here.
+func (w *work) look() error {
+	h := w.held.Load()
+	if h.lasts-h.since.elapsed() < margin(h.lasts) {
+		return errLeaseSpent
+	}
+	if !time.Now().Before(w.lease.ExpiresAt) {
+		return errTooLate
+	}
+	w.firstByte = time.Now()
+	return nil
+}

@@ -1,0 +1,145 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/channels"
+)
+
+// The hops at which a repeat is caught, and the causes of a possible repeat.
+const (
+	hopAPI           = "api"
+	hopClaim         = "claim"
+	causeReplyLost   = "reply_lost"
+	causeLeaseLapsed = "lease_lapsed"
+)
+
+type metrics struct {
+	accepted, repeats, mismatches, attempts, finished *prometheus.CounterVec
+	possibleRepeats, leasesLapsed, lateOutcomes       *prometheus.CounterVec
+	capsDenied, assertionsFailed                      *prometheus.CounterVec
+	repeatAge, acceptToSend, sendSeconds              *prometheus.HistogramVec
+}
+
+// ageBuckets reach past the longest window in which a repeat is recognised.
+var ageBuckets = []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 3 * 86400, 7 * 86400, 14 * 86400, 31 * 86400}
+
+func newMetrics(reg prometheus.Registerer, r Reader) (*metrics, error) {
+	var all []prometheus.Collector
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "notifier_" + name, Help: help}, labels)
+		all = append(all, c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_" + name, Help: help, Buckets: buckets}, labels)
+		all = append(all, h)
+		return h
+	}
+	calls := prometheus.ExponentialBuckets(0.001, 2, 18)
+	m := &metrics{
+		accepted:         counter("accepted_total", "Notifications accepted.", "type"),
+		repeats:          counter("repeats_total", "Repeats caught.", "hop", "type"),
+		mismatches:       counter("fingerprint_mismatches_total", "Keys used again for another request.", "type"),
+		attempts:         counter("attempts_total", "Provider calls.", "channel", "account", "outcome", "reason"),
+		finished:         counter("finished_total", "Deliveries that ended.", "type", "channel", "state", "reason"),
+		possibleRepeats:  counter("possible_repeats_total", "Attempts after one that may have arrived.", "type", "channel", "cause"),
+		leasesLapsed:     counter("leases_lapsed_total", "Leases and permits that ended without a word from their owner.", "type", "order"),
+		lateOutcomes:     counter("late_outcomes_total", "Answers of owners that had been fenced off.", "channel"),
+		capsDenied:       counter("caps_denied_total", "Deliveries that a cap suppressed or deferred.", "cap"),
+		assertionsFailed: counter("assertions_failed_total", "Things that must never happen. Must stay 0.", "assertion"),
+		repeatAge:        histogram("repeat_age_seconds", "Age of the first copy when a repeat was caught.", ageBuckets, "hop"),
+		acceptToSend:     histogram("accept_to_send_seconds", "From acceptance, or send_at, to the first byte.", calls, "type"),
+		sendSeconds:      histogram("send_seconds", "Length of provider calls.", calls, "channel", "account"),
+	}
+	for _, a := range allAssertions {
+		m.assertionsFailed.WithLabelValues(string(a))
+	}
+	all = append(all, &backlogCollector{ledger: r})
+	for _, c := range all {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) repeat(hop, typ string) { m.repeats.WithLabelValues(hop, typ).Inc() }
+
+// attempt counts one provider call. firstByte is zero when nothing left.
+func (m *metrics) attempt(l *notifier.Leased, res channels.Result, started, firstByte time.Time) {
+	ch, account := string(l.Lane.Channel), l.Lane.Account
+	m.attempts.WithLabelValues(ch, account, res.Outcome.String(), string(res.Reason)).Inc()
+	m.sendSeconds.WithLabelValues(ch, account).Observe(time.Since(started).Seconds())
+	if !firstByte.IsZero() && l.Tries == 0 {
+		m.acceptToSend.WithLabelValues(l.Type).Observe(max(0, firstByte.Sub(l.SendAt).Seconds()))
+	}
+}
+
+// backlogCollector turns the ledger's backlog into gauges when they are
+// scraped, at most every few seconds.
+type backlogCollector struct {
+	ledger Reader
+
+	mu   sync.Mutex
+	at   time.Time
+	last []notifier.Backlog
+}
+
+var (
+	deliveriesDesc = prometheus.NewDesc("notifier_deliveries", "Deliveries that have not ended.", []string{"channel", "state", "reason"}, nil)
+	oldestDueDesc  = prometheus.NewDesc("notifier_oldest_due_seconds", "How long the oldest due delivery has waited.", []string{"channel"}, nil)
+)
+
+const (
+	backlogFresh   = 5 * time.Second
+	backlogTimeout = 5 * time.Second
+)
+
+// Describe implements prometheus.Collector.
+func (b *backlogCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- deliveriesDesc
+	ch <- oldestDueDesc
+}
+
+// Collect implements prometheus.Collector. Without a ledger to read it tells
+// the last figures it had.
+func (b *backlogCollector) Collect(ch chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.at) > backlogFresh {
+		ctx, cancel := context.WithTimeout(context.Background(), backlogTimeout)
+		got, err := b.ledger.Backlog(ctx)
+		cancel()
+		if err == nil {
+			b.last = got
+		}
+		b.at = time.Now()
+	}
+	oldest := map[notifier.Channel]float64{}
+	for _, x := range b.last {
+		ch <- prometheus.MustNewConstMetric(deliveriesDesc, prometheus.GaugeValue, float64(x.Count),
+			string(x.Channel), string(x.State), string(x.Reason))
+		if !x.OldestDue.IsZero() {
+			oldest[x.Channel] = max(oldest[x.Channel], time.Since(x.OldestDue).Seconds())
+		}
+	}
+	for c, s := range oldest {
+		ch <- prometheus.MustNewConstMetric(oldestDueDesc, prometheus.GaugeValue, s, string(c))
+	}
+}
+
+// errCode is the code of an API error, for logs.
+func errCode(err error) string {
+	var e *notifier.Error
+	if errors.As(err, &e) {
+		return string(e.Code)
+	}
+	return string(notifier.CodeInternal)
+}

@@ -1,0 +1,66 @@
+package delivery
+
+import (
+	"errors"
+
+	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/channels"
+)
+
+// complete ends the delivery after a call.
+func (w *work) complete(s notifier.State, r notifier.Reason, a notifier.Attempt) {
+	w.fault(completeBefore)
+	w.finish(notifier.Completion{State: s, Reason: r, Called: true, Attempt: a})
+	w.fault(completeAfter)
+}
+
+// later returns a delivery that was provably not sent. It uses no try.
+func (w *work) later(res channels.Result, a notifier.Attempt) {
+	r := notifier.Return{Unsent: true, Record: true, Attempt: a, Reason: notifier.ReasonBackoff}
+	switch {
+	case res.Again:
+		r.Reason = notifier.ReasonDue
+	case res.Reason == notifier.ReasonGate:
+		// Refused by the last look: the lease was all but over, or expiry has come.
+		r.Reason = notifier.ReasonDue
+	case res.Reason == notifier.ReasonThrottled, res.Reason == notifier.ReasonBadCredentials:
+		r.Reason = res.Reason
+		fallthrough
+	default:
+		r.Fail = true
+		r.After = wait(w.lease, res.RetryAfter, false)
+	}
+	w.giveBackCounted(r)
+}
+
+// again returns a send-first delivery whose attempt may have arrived. The
+// ledger ends it instead when its attempts are used up.
+func (w *work) again(res channels.Result, a notifier.Attempt) {
+	w.e.metrics.possibleRepeats.WithLabelValues(w.lease.Type, string(w.lease.Lane.Channel), causeReplyLost).Inc()
+	w.giveBackCounted(notifier.Return{
+		Reason: notifier.ReasonBackoff, After: wait(w.lease, res.RetryAfter, true),
+		Try: true, Maybe: true, Fail: true, Record: true, Attempt: a,
+	})
+}
+
+// giveBackCounted is giveBack after a call: the step "complete" of an attempt
+// that does not end its delivery.
+func (w *work) giveBackCounted(r notifier.Return) {
+	w.fault(completeBefore)
+	w.giveBack(r)
+	w.fault(completeAfter)
+}
+
+// handBack returns a lease under which nothing was begun.
+func (w *work) handBack(why error) {
+	r := notifier.Return{Reason: notifier.ReasonDue}
+	switch {
+	case errors.Is(why, errTooLate):
+		w.finish(notifier.Completion{State: notifier.StateExpired, Reason: notifier.ReasonTooLate})
+		return
+	case errors.Is(why, errDraining):
+		r.Record = true
+		r.Attempt = notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonDrain}
+	}
+	w.giveBack(r)
+}

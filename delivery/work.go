@@ -1,0 +1,260 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/caps"
+	"github.com/seed-4b260dfd/notifier/channels"
+	"github.com/seed-4b260dfd/notifier/claims"
+)
+
+// work is one lease on its way through one of the orders.
+type work struct {
+	e       *Engine
+	account *account
+	lease   *notifier.Leased
+	claim   claims.Claim
+	spends  []caps.Cap
+	// held is the lease, or the permit that took its place, on our clocks.
+	held atomic.Pointer[held]
+	// permitted is set by the permit; no claim-first call goes without it.
+	permitted bool
+	started   time.Time
+	firstByte time.Time
+	guard     *channels.Guard
+}
+
+// held says since when, by three clocks, a lease has run and how long it lasts.
+type held struct {
+	since reading
+	lasts time.Duration
+}
+
+func newWork(e *Engine, a *account, l *notifier.Leased, since reading) *work {
+	w := &work{
+		e: e, account: a, lease: l,
+		claim: claims.Claim{Key: l.EffectKey, Fence: l.Fence, Owner: string(e.owner)},
+	}
+	w.held.Store(&held{since: since, lasts: l.Terms.Lease})
+	for _, c := range l.Terms.Caps {
+		w.spends = append(w.spends, caps.Cap{Name: c.Name, Key: c.Key, Limit: c.Limit, Window: c.Window})
+	}
+	return w
+}
+
+func (w *work) fault(s step) { faultPoint(s, &w.lease.Delivery) }
+
+// left is what remains of the lease.
+func (w *work) left() time.Duration {
+	h := w.held.Load()
+	return h.lasts - h.since.elapsed()
+}
+
+// refuse says why no attempt may start now, whatever the order.
+func (w *work) refuse() error {
+	switch {
+	case w.e.draining.Load():
+		return errDraining
+	case !time.Now().Before(w.lease.ExpiresAt):
+		return errTooLate
+	case w.left() < margin(w.lease.Terms.Lease):
+		return errLeaseSpent
+	}
+	return nil
+}
+
+// acquire takes the claim. It reports whether the attempt may go on; when not,
+// the lease has been dealt with.
+func (w *work) acquire(ctx context.Context) bool {
+	w.fault(claimBefore)
+	ans, err := w.e.cfg.Claims.Acquire(ctx, w.claim, max(w.left(), time.Second))
+	w.fault(claimAfter)
+	if err != nil {
+		w.e.log.Error("take the claim", "delivery", w.lease.ID.String(), "err", err)
+		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: wait(w.lease, 0, false)})
+		return false
+	}
+	switch ans.Status {
+	case claims.StatusGranted:
+		return true
+	case claims.StatusHeld:
+		w.e.metrics.repeat(hopClaim, w.lease.Type)
+		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: ans.Left, Record: true,
+			Attempt: notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonClaimHeld}})
+	case claims.StatusDone:
+		// The tombstone remembers what the ledger does not: the effect may have
+		// happened. It is not made again.
+		w.e.metrics.repeat(hopClaim, w.lease.Type)
+		w.finish(notifier.Completion{State: tombstoneState(ans.Outcome), Reason: tombstoneReason(ans.Outcome)})
+	case claims.StatusStale:
+		// A newer fence is out: this lease is somebody else's by now.
+		w.e.metrics.repeat(hopClaim, w.lease.Type)
+	case claims.StatusConflict:
+		w.e.asserts.fail(assertClaimConflict, w.lease.Hold())
+	default:
+		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: wait(w.lease, 0, false)})
+	}
+	return false
+}
+
+func tombstoneState(outcome string) notifier.State {
+	if outcome == notifier.OutcomeSent.String() {
+		return notifier.StateSent
+	}
+	return notifier.StateUnknown
+}
+
+func tombstoneReason(outcome string) notifier.Reason {
+	if outcome == notifier.OutcomeSent.String() {
+		return notifier.ReasonNone
+	}
+	return notifier.ReasonWorkerLost
+}
+
+// spend takes a unit of every cap, all or none. It reports whether the attempt
+// may go on; when not, claim and lease have been dealt with.
+func (w *work) spend(ctx context.Context) bool {
+	w.fault(capsBefore)
+	if len(w.spends) == 0 {
+		w.fault(capsAfter)
+		return true
+	}
+	dec, err := w.e.cfg.Caps.Spend(ctx, w.unit(), w.lease.ID.String(), w.spends)
+	w.fault(capsAfter)
+	if err != nil {
+		w.e.log.Error("spend the caps", "delivery", w.lease.ID.String(), "err", err)
+		w.unclaim(ctx)
+		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: wait(w.lease, 0, false)})
+		return false
+	}
+	if dec.Granted {
+		return true
+	}
+	w.e.metrics.capsDenied.WithLabelValues(dec.Denied).Inc()
+	w.unclaim(ctx)
+	for _, c := range w.lease.Terms.Caps {
+		if c.Name == dec.Denied && c.Then == notifier.CapDefer {
+			w.giveBack(notifier.Return{Reason: notifier.ReasonCap, After: max(dec.After, time.Second)})
+			return false
+		}
+	}
+	w.finish(notifier.Completion{State: notifier.StateSuppressed, Reason: notifier.ReasonCapped})
+	return false
+}
+
+func (w *work) unit() string {
+	return notifier.CapUnit(w.lease.ID.Notification, w.lease.Lane.Channel, w.lease.Maybe+1)
+}
+
+// refund gives back what provably reached nobody.
+func (w *work) refund(ctx context.Context) {
+	if len(w.spends) == 0 {
+		return
+	}
+	if err := w.e.cfg.Caps.Refund(ctx, w.unit(), w.lease.ID.String(), w.spends); err != nil {
+		// The unit stays taken until its window ends: too few, never too many.
+		w.e.log.Warn("refund the caps", "delivery", w.lease.ID.String(), "err", err)
+	}
+}
+
+func (w *work) unclaim(ctx context.Context) {
+	if err := w.e.cfg.Claims.Release(ctx, w.claim); err != nil {
+		// It ends with its time; until then it holds up further attempts.
+		w.e.log.Warn("release the claim", "delivery", w.lease.ID.String(), "err", err)
+	}
+}
+
+// settle leaves the tombstone: this effect may have happened.
+func (w *work) settle(ctx context.Context, o notifier.Outcome) {
+	w.fault(settleBefore)
+	if err := w.e.cfg.Claims.Settle(ctx, w.claim, o.String(), w.lease.Terms.Tombstone); err != nil {
+		w.e.log.Warn("settle the claim", "delivery", w.lease.ID.String(), "err", err)
+	}
+	w.fault(settleAfter)
+}
+
+// finish ends the delivery and says whether it was ours to end.
+func (w *work) finish(c notifier.Completion) bool {
+	c.Hold = w.lease.Hold()
+	settled, ok := writeOut(w.e, w.e.completes, c, w.until())
+	if !ok {
+		return false
+	}
+	switch settled.Verdict {
+	case notifier.VerdictDone, notifier.VerdictClosed, notifier.VerdictAlready:
+		w.e.finished(w.lease.Type, w.lease.Lane.Channel, w.lease.ID.Notification, settled.State, settled.Reason)
+		return true
+	case notifier.VerdictFenced:
+		if c.Called {
+			w.late(notifier.EvidenceLate, c.Attempt)
+		}
+	}
+	return false
+}
+
+// giveBack returns the lease, to be due again as r says.
+func (w *work) giveBack(r notifier.Return) {
+	r.Hold = w.lease.Hold()
+	settled, ok := writeOut(w.e, w.e.returns, r, w.until())
+	if !ok {
+		return
+	}
+	switch settled.Verdict {
+	case notifier.VerdictDone, notifier.VerdictAlready:
+		w.account.dueIn(w.lease.Lane.Priority, r.After)
+	case notifier.VerdictClosed:
+		w.e.finished(w.lease.Type, w.lease.Lane.Channel, w.lease.ID.Notification, settled.State, settled.Reason)
+	case notifier.VerdictFenced:
+		if w.started.IsZero() {
+			return
+		}
+		kind := notifier.EvidenceLate
+		if r.Attempt.Outcome == notifier.OutcomeNotSent {
+			kind = notifier.EvidenceLateUnsent
+		}
+		w.late(kind, r.Attempt)
+	}
+}
+
+// late keeps the word of an attempt whose lease had gone to somebody else, or
+// to the sweep: what happened is counted, and changes no outcome.
+func (w *work) late(kind notifier.EvidenceKind, a notifier.Attempt) {
+	w.e.metrics.lateOutcomes.WithLabelValues(string(w.lease.Lane.Channel)).Inc()
+	ctx, cancel := write()
+	defer cancel()
+	ev := []notifier.Evidence{{Hold: w.lease.Hold(), Kind: kind, Attempt: a}}
+	if err := w.e.cfg.Ledger.Witness(ctx, w.e.owner, ev); err != nil {
+		w.e.log.Error("keep the late answer", "delivery", w.lease.ID.String(), "err", err)
+	}
+}
+
+// outcomeGrace is how long after the end of its lease a worker still tries to
+// write an outcome down. The guards make the write safe at any time.
+const outcomeGrace = time.Minute
+
+func (w *work) until() time.Time { return time.Now().Add(max(w.left(), 0) + outcomeGrace) }
+
+// writeOut writes an outcome until the ledger has taken it or until has come.
+// Meanwhile nothing new is leased: Engine.unwritten holds the dispatchers.
+func writeOut[I any](e *Engine, b *batcher[I, notifier.Settled], in I, until time.Time) (notifier.Settled, bool) {
+	got, err := b.call(context.Background(), in)
+	if err == nil {
+		return got, true
+	}
+	e.unwritten.Add(1)
+	defer e.unwritten.Add(-1)
+	for pause := 50 * time.Millisecond; time.Now().Before(until) && !errors.Is(err, errStopped); pause = min(2*pause, time.Second) {
+		e.log.Error("write an outcome", "err", err)
+		time.Sleep(pause)
+		if got, err = b.call(context.Background(), in); err == nil {
+			return got, true
+		}
+	}
+	// The sweep ends it by its order: a repeat for send-first, unknown for claim-first.
+	e.log.Error("an outcome could not be written", "err", err)
+	return got, false
+}

@@ -23,8 +23,9 @@ type Subject struct {
 	Claims
 	// Pass lets time go by on the store's clock.
 	Pass func(time.Duration)
-	// Slack is by how much the store's clock may have gone on during a call:
-	// zero for one that stands still. It is well under a second.
+	// Slack is by how much the store's clock may go on during a test besides
+	// what Pass lets by: zero for one that stands still. It is well under a
+	// second.
 	Slack time.Duration
 }
 

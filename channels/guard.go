@@ -1,7 +1,9 @@
 package channels
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 )
 
@@ -16,10 +18,32 @@ type Guard struct {
 	// the final dot).
 	Look func() error
 
-	state atomic.Int32
+	state   atomic.Int32
+	refused atomic.Bool // by the look, not by ProveUnsent
 	// Counters of the transport's doings, filled by SingleShot.
-	gotConn, wroteHeaders, firstByte atomic.Int32
-	hiddenResend                     atomic.Bool
+	requests, gotConn, wroteHeaders, firstByte atomic.Int32
+	hiddenResend                               atomic.Bool
+	// What the one request came to, kept by SingleShot.
+	answer atomic.Pointer[Answer]
+	fault  atomic.Pointer[error]
+}
+
+// Answer is what the provider answered to an attempt's one request, whatever a
+// library above the transport makes of it.
+type Answer struct {
+	Status int
+	Header http.Header
+	// Body is the body as far as it was read, at most 64 KiB.
+	Body []byte
+	// Err says why the body ends early; nil when it is whole.
+	Err error
+}
+
+type guardKey struct{}
+
+// WithGuard puts the attempt's guard where SingleShot looks for it.
+func WithGuard(ctx context.Context, g *Guard) context.Context {
+	return context.WithValue(ctx, guardKey{}, g)
 }
 
 const (
@@ -34,7 +58,9 @@ const (
 func (g *Guard) Pass() error {
 	if g.Look != nil {
 		if err := g.Look(); err != nil {
-			g.state.CompareAndSwap(gateOpen, gateClosed)
+			if g.state.CompareAndSwap(gateOpen, gateClosed) {
+				g.refused.Store(true)
+			}
 			return errors.Join(ErrGate, err)
 		}
 	}
@@ -54,4 +80,16 @@ func (g *Guard) ProveUnsent() bool {
 // request a second time. It must never be true.
 func (g *Guard) HiddenResend() bool {
 	return g.hiddenResend.Load() || g.wroteHeaders.Load() > 1
+}
+
+// Answer returns what the provider answered, or nil when there was no answer.
+// A status that was read counts, even if the rest of the answer was lost.
+func (g *Guard) Answer() *Answer { return g.answer.Load() }
+
+// err returns the transport's own error, if it kept one.
+func (g *Guard) err() error {
+	if p := g.fault.Load(); p != nil {
+		return *p
+	}
+	return nil
 }

@@ -1,0 +1,181 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+// outOptions is how answers are written: equal values as equal bytes.
+var outOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+
+// page is the answer to a list.
+type page struct {
+	Notifications []*notifier.Notification `json:"notifications"`
+	NextCursor    string                   `json:"next_cursor"`
+}
+
+// notification serves GET /v1/notifications/{id}. What is not an id of ours
+// cannot be there.
+func (h *handler) notification(w http.ResponseWriter, r *http.Request) error {
+	who, err := h.reader(r, nil, nil)
+	if err != nil {
+		return err
+	}
+	id, err := notifier.ParseID(strings.TrimPrefix(r.URL.Path, "/v1/notifications/"))
+	if err != nil {
+		return &notifier.Error{Code: notifier.CodeNotFound, Message: "there is no notification with this id", Err: err}
+	}
+	n, err := h.cfg.Reader.Notification(r.Context(), who.tenant, id)
+	if err != nil {
+		return fmt.Errorf("read the notification %s: %w", id, err)
+	}
+	if err := who.mayType(n.Type); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, n)
+}
+
+// list serves GET /v1/notifications, by key so far. A key that is not there
+// gives an empty list.
+func (h *handler) list(w http.ResponseWriter, r *http.Request) error {
+	who, err := h.reader(r, []string{"key"},
+		[]string{"type", "state", "reason", "recipient", "fanout", "since", "until", "cursor", "limit"})
+	if err != nil {
+		return err
+	}
+	keys := r.URL.Query()["key"]
+	if len(keys) != 1 {
+		return &notifier.Error{Code: notifier.CodeInvalid, Field: "key", Message: "one parameter key is required: other searches are not supported yet"}
+	}
+	if err := notifier.CheckKey(keys[0]); err != nil {
+		return err
+	}
+	out := page{}
+	n, err := h.cfg.Reader.ByKey(r.Context(), who.tenant, keys[0])
+	var e *notifier.Error
+	switch {
+	case errors.As(err, &e) && e.Code == notifier.CodeNotFound:
+	case err != nil:
+		return fmt.Errorf("read a notification by key: %w", err)
+	case who.mayType(n.Type) == nil:
+		out.Notifications = append(out.Notifications, n)
+	}
+	return writeJSON(w, http.StatusOK, &out)
+}
+
+// reader authenticates a read and checks its parameters.
+func (h *handler) reader(r *http.Request, allowed, unsupported []string) (*caller, error) {
+	who, err := h.authenticate(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := who.may(ScopeRead); err != nil {
+		return nil, err
+	}
+	return who, checkQuery(r, allowed, unsupported)
+}
+
+// checkQuery refuses parameters that are not allowed, the first by name.
+func checkQuery(r *http.Request, allowed, unsupported []string) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return &notifier.Error{Code: notifier.CodeInvalid, Message: "the query cannot be read"}
+	}
+	names := make([]string, 0, len(q))
+	for name := range q {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch {
+		case slices.Contains(allowed, name):
+		case slices.Contains(unsupported, name):
+			return &notifier.Error{Code: notifier.CodeUnsupportedField, Field: name, Message: "the parameter is not supported yet"}
+		default:
+			return &notifier.Error{Code: notifier.CodeUnknownField, Field: clip(name), Message: "there is no such parameter here"}
+		}
+	}
+	return nil
+}
+
+// writeJSON writes a resource. Lists that are nil are written as empty.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v, outOptions)
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	write(w, status, "application/json", body)
+	return nil
+}
+
+// healthz says that the process answers.
+func (h *handler) healthz(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// readiness is the answer of /readyz while a notification can be accepted.
+type readiness struct {
+	Status   string   `json:"status"`
+	Degraded []string `json:"degraded"`
+}
+
+// readyz says whether a notification can be accepted.
+func (h *handler) readyz(w http.ResponseWriter, r *http.Request) error {
+	select {
+	case <-h.cfg.Draining:
+		return &notifier.Error{Code: notifier.CodeOverloaded, Message: "the server is shutting down"}
+	default:
+	}
+	ready := readiness{Status: "ready"}
+	if h.cfg.Health == nil {
+		return writeJSON(w, http.StatusOK, &ready)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	degraded, err := h.cfg.Health.Ready(ctx)
+	if err != nil {
+		return notReady(err)
+	}
+	ready.Degraded = degraded
+	return writeJSON(w, http.StatusOK, &ready)
+}
+
+// notReady is a 503 whatever err is.
+func notReady(err error) error {
+	e := asError(err)
+	if status, _ := StatusOf(e.Code); status == http.StatusServiceUnavailable {
+		return err
+	}
+	out := &notifier.Error{Code: notifier.CodeLedgerUnavailable, Message: "no notification can be accepted now", Err: err}
+	if e.Code != notifier.CodeInternal {
+		out.Message = e.Message
+	}
+	return out
+}
+
+// metrics serves /metrics. They span tenants, so that with keys it takes one
+// with the scope operate.
+func (h *handler) metrics(w http.ResponseWriter, r *http.Request) error {
+	if h.cfg.Metrics == nil {
+		return &notifier.Error{Code: notifier.CodeNotFound, Message: "metrics are not served here"}
+	}
+	who, err := h.authenticate(r)
+	if err != nil {
+		return err
+	}
+	if err := who.may(ScopeOperate); err != nil {
+		return err
+	}
+	h.cfg.Metrics.ServeHTTP(w, r)
+	return nil
+}

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+// handler serves all paths. It has no mux: there are few paths, and a mux
+// answers unclean ones with a redirect of its own.
+type handler struct {
+	cfg    Config
+	log    *slog.Logger
+	open   bool // no keys: loopback only
+	locks  []lock
+	slots  chan struct{}
+	waits  chan struct{}
+	accept prometheus.Histogram
+}
+
+// NewHandler returns the API over cfg. It panics when Accepter or Reader is
+// missing, or when Registerer has its metrics already.
+func NewHandler(cfg Config) http.Handler {
+	if cfg.Accepter == nil || cfg.Reader == nil {
+		panic("api: Config needs an Accepter and a Reader")
+	}
+	h := &handler{
+		cfg:   cfg,
+		log:   cfg.Log,
+		open:  len(cfg.Keys) == 0,
+		locks: locks(cfg.Keys),
+		slots: make(chan struct{}, maxInFlight),
+		waits: make(chan struct{}, maxWaits),
+		accept: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "notifier_accept_seconds",
+			Help:    "Time from a request's whole body to its commit, of requests that were accepted or recognised as repeats.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}),
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(h.accept)
+	}
+	return h
+}
+
+// target is a path that is served: its name in logs, what serves it, and with
+// which methods.
+type target struct {
+	name    string
+	methods []string
+	serve   func(*handler, http.ResponseWriter, *http.Request) error
+	// limited paths count against the requests in flight.
+	limited bool
+}
+
+// route returns the target of a path. One that is not served has a nil serve.
+func route(path string) target {
+	read := []string{http.MethodGet, http.MethodHead}
+	switch path {
+	case "/v1/notifications":
+		return target{path, []string{http.MethodGet, http.MethodHead, http.MethodPost}, (*handler).notifications, true}
+	case "/healthz":
+		return target{path, read, (*handler).healthz, false}
+	case "/readyz":
+		return target{path, read, (*handler).readyz, false}
+	case "/metrics":
+		return target{path, read, (*handler).metrics, false}
+	}
+	if id, ok := strings.CutPrefix(path, "/v1/notifications/"); ok && id != "" && !strings.Contains(id, "/") {
+		return target{"/v1/notifications/{id}", read, (*handler).notification, true}
+	}
+	return target{name: "none"}
+}
+
+// ServeHTTP answers one request. Whatever goes wrong is answered with a
+// problem document, a panic included.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	rec := &recorder{ResponseWriter: w}
+	defer func() {
+		if p := recover(); p != nil {
+			h.recovered(rec, r, p)
+		}
+		h.log.LogAttrs(r.Context(), slog.LevelDebug, "request",
+			slog.String("method", r.Method), slog.String("route", route(r.URL.Path).name),
+			slog.Int("status", rec.status), slog.Duration("took", time.Since(start)))
+	}()
+	if err := h.serve(rec, r); err != nil {
+		h.fail(rec, r, err)
+	}
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
+	if err := h.checkHost(r); err != nil {
+		return err
+	}
+	t := route(r.URL.Path)
+	if t.serve == nil {
+		return &notifier.Error{Code: notifier.CodeNotFound, Message: "there is nothing at this path"}
+	}
+	if !slices.Contains(t.methods, r.Method) {
+		w.Header().Set("Allow", strings.Join(t.methods, ", "))
+		writeProblem(w, http.StatusMethodNotAllowed, &notifier.Error{Code: notifier.CodeInvalid,
+			Message: "this path is served with " + strings.Join(t.methods, ", ")})
+		return nil
+	}
+	if t.limited {
+		select {
+		case h.slots <- struct{}{}:
+			defer func() { <-h.slots }()
+		default:
+			return &notifier.Error{Code: notifier.CodeOverloaded, Message: "too many requests at once",
+				Details: map[string]any{DetailRetryAfter: time.Second}}
+		}
+	}
+	return t.serve(h, w, r)
+}
+
+func (h *handler) notifications(w http.ResponseWriter, r *http.Request) error {
+	if r.Method == http.MethodPost {
+		return h.post(w, r)
+	}
+	return h.list(w, r)
+}
+
+// recovered answers a request whose handler panicked. The value of the panic
+// may hold a caller's data, so that only the runtime's own are logged.
+func (h *handler) recovered(rec *recorder, r *http.Request, p any) {
+	err, isErr := p.(error)
+	if isErr && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	what := fmt.Sprintf("a %T", p)
+	var fault runtime.Error
+	if isErr && errors.As(err, &fault) {
+		what = fault.Error()
+	}
+	h.log.LogAttrs(r.Context(), slog.LevelError, "a handler panicked",
+		slog.String("route", route(r.URL.Path).name), slog.String("panic", what), slog.String("stack", string(debug.Stack())))
+	if rec.status == 0 {
+		writeProblem(rec, http.StatusInternalServerError, asError(nil))
+		return
+	}
+	// Half an answer must not look like a whole one.
+	panic(http.ErrAbortHandler)
+}
+
+// recorder keeps the status that was sent; zero: none yet.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader keeps the first final status.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a 200 first, if nothing was sent.
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+// post serves POST /v1/notifications. All that can be refused is refused
+// before Accept; after it the request is stored, and no answer but a 2xx or a
+// 5xx is given.
+func (h *handler) post(w http.ResponseWriter, r *http.Request) error {
+	who, err := h.authenticate(r)
+	if err != nil {
+		return err
+	}
+	if err := who.may(ScopeSend); err != nil {
+		return err
+	}
+	if err := checkPostQuery(r); err != nil {
+		return err
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	req, err := request(r, body)
+	if err != nil {
+		return err
+	}
+	if err := who.mayType(req.Type); err != nil {
+		return err
+	}
+	req.Tenant = who.tenant
+	acc, err := h.cfg.Accepter.Accept(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	h.accept.Observe(time.Since(start).Seconds())
+	return h.answer(w, r, who.tenant, acc)
+}
+
+// answer shows what was accepted. From here on the request is stored: a
+// notification that cannot be read is a fault, never the caller's.
+func (h *handler) answer(w http.ResponseWriter, r *http.Request, tenant string, acc notifier.Accepted) error {
+	h.wait(w, r, tenant, acc.ID)
+	n, err := h.cfg.Reader.Notification(r.Context(), tenant, acc.ID)
+	if err != nil {
+		err = fmt.Errorf("read the accepted notification %s: %w", acc.ID, err)
+		if status, _ := StatusOf(asError(err).Code); status < http.StatusInternalServerError {
+			return &notifier.Error{Code: notifier.CodeInternal, Err: err}
+		}
+		return err
+	}
+	shown := *n
+	shown.Ignored = acc.Ignored
+	w.Header().Set("Location", "/v1/notifications/"+acc.ID.String())
+	status := http.StatusAccepted
+	if acc.Replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+		status = http.StatusOK
+	}
+	return writeJSON(w, status, &shown)
+}
+
+// wait holds the answer as "Prefer: wait" asks, until all is settled, the time
+// is over, or the server drains. A wait that cannot be had is not applied, and
+// the missing Preference-Applied says so.
+func (h *handler) wait(w http.ResponseWriter, r *http.Request, tenant string, id notifier.ID) {
+	d, ok := preferWait(r.Header)
+	if !ok || h.cfg.Waiter == nil {
+		return
+	}
+	select {
+	case h.waits <- struct{}{}:
+		defer func() { <-h.waits }()
+	default:
+		return
+	}
+	// The server's own deadlines are for requests that do not wait. The one
+	// for reading matters too: when it passes, the server takes the caller for
+	// gone and ends the request's context. Tests without a connection have no
+	// deadlines, hence the errors dropped.
+	rc, until := http.NewResponseController(w), time.Now().Add(d+waitGrace)
+	_ = rc.SetReadDeadline(until)
+	_ = rc.SetWriteDeadline(until)
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	defer cancel()
+	go func() {
+		select {
+		case <-h.cfg.Draining:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := h.cfg.Waiter.Wait(ctx, tenant, id); err != nil && ctx.Err() == nil {
+		h.log.LogAttrs(ctx, slog.LevelWarn, "wait for a notification", slog.String("id", id.String()), slog.Any("error", err))
+	}
+	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(d/time.Second)))
+}
+
+// checkPostQuery refuses every parameter; dry_run by its name.
+func checkPostQuery(r *http.Request) error {
+	return checkQuery(r, nil, []string{"dry_run"})
+}
+
+// request makes the request of a body and the header's key.
+func request(r *http.Request, body []byte) (notifier.Request, error) {
+	header, inHeader, err := headerKey(r.Header)
+	if err != nil {
+		return notifier.Request{}, err
+	}
+	p, err := parseRequest(body)
+	if err != nil {
+		return notifier.Request{}, err
+	}
+	p.req.Key, err = agree(header, inHeader, p.req.Key, p.keyed)
+	return p.req, err
+}
+
+// readBody returns the body of a JSON request, whole.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if err := checkJSON(r.Header); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > maxBodyBytes {
+		return nil, tooLarge()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge()
+	case err != nil:
+		return nil, &notifier.Error{Code: notifier.CodeInvalid, Message: "the body did not arrive whole", Err: err}
+	}
+	return body, nil
+}
+
+func tooLarge() error {
+	return &notifier.Error{Code: notifier.CodeRequestTooLarge, Message: fmt.Sprintf("a body has at most %d bytes", maxBodyBytes),
+		Details: map[string]any{"limit": maxBodyBytes}}
+}
+
+// checkJSON wants a body that is declared as JSON. A page in a browser cannot
+// declare that across origins without asking first, and is not answered then.
+func checkJSON(hd http.Header) error {
+	wrong := func(field, message string) error {
+		return &notifier.Error{Code: notifier.CodeInvalid, Field: field, Message: message}
+	}
+	if values := hd.Values("Content-Type"); len(values) > 1 {
+		return wrong("Content-Type", "the header is there more than once")
+	}
+	media, params, err := mime.ParseMediaType(hd.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return wrong("Content-Type", "send the body as Content-Type: application/json")
+	}
+	if cs, ok := params["charset"]; ok && !strings.EqualFold(cs, "utf-8") {
+		return wrong("Content-Type", "JSON is UTF-8")
+	}
+	if enc := hd.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return wrong("Content-Encoding", "send the body without a content encoding")
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package api
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+// The longest values of a request, in bytes. What a channel can take is the
+// channel's to say; these keep what is stored, logged and indexed in bounds.
+const (
+	maxType      = 128
+	maxRecipient = 255
+	maxLocale    = 35
+	maxToken     = 512
+	maxMailbox   = 320
+	maxURL       = 2048
+	maxLabel     = 128
+	maxTime      = 64
+)
+
+const allowedFields = "type, recipient, to, data, locale, send_at, expires_at, key"
+
+// parsed is a request as the body has it: without tenant, and with the key
+// only if the body has one.
+type parsed struct {
+	req   notifier.Request
+	keyed bool
+}
+
+// parseRequest reads the body of POST /v1/notifications.
+func parseRequest(body []byte) (parsed, error) {
+	var p parsed
+	d := newDecoder(body)
+	if err := d.members(func(name string) error { return p.member(d, name) }); err != nil {
+		return p, err
+	}
+	if err := d.end(); err != nil {
+		return p, err
+	}
+	for _, must := range []struct{ field, value string }{{"type", p.req.Type}, {"recipient", p.req.Recipient}} {
+		if must.value == "" {
+			return p, &notifier.Error{Code: notifier.CodeInvalid, Field: must.field, Message: must.field + " is required"}
+		}
+	}
+	return p, nil
+}
+
+func (p *parsed) member(d *decoder, name string) error {
+	switch name {
+	case "key":
+		return p.key(d)
+	case "type":
+		return d.text(&p.req.Type, maxType)
+	case "recipient":
+		return d.text(&p.req.Recipient, maxRecipient)
+	case "to":
+		return p.to(d)
+	case "data":
+		return p.data(d)
+	case "locale":
+		return p.locale(d)
+	case "send_at":
+		return d.time(&p.req.SendAt)
+	case "expires_at":
+		return d.time(&p.req.ExpiresAt)
+	case "entity", "version", "time_zone":
+		if d.null() {
+			return nil
+		}
+		return d.fault(notifier.CodeUnsupportedField, "%s is not supported yet; leave it out", name)
+	default:
+		return d.fault(notifier.CodeUnknownField, "there is no such field; allowed are %s", allowedFields)
+	}
+}
+
+func (p *parsed) key(d *decoder) error {
+	if d.null() {
+		return nil
+	}
+	tok, err := d.token()
+	if err != nil {
+		return err
+	}
+	if tok.Kind() != jsontext.KindString {
+		return d.invalid("must be a string")
+	}
+	p.req.Key, p.keyed = tok.String(), true
+	return notifier.CheckKey(p.req.Key)
+}
+
+func (p *parsed) data(d *decoder) (err error) {
+	if d.null() {
+		return nil
+	}
+	p.req.Data, err = d.object()
+	return err
+}
+
+// locale is held to letters, digits and hyphens because it names a folder.
+func (p *parsed) locale(d *decoder) error {
+	if err := d.text(&p.req.Locale, maxLocale); err != nil {
+		return err
+	}
+	for _, c := range []byte(p.req.Locale) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return d.invalid("a locale has letters, digits and hyphens, as in fr-CA")
+		}
+	}
+	return nil
+}
+
+// time reads an RFC 3339 time, or a null. Years that a count of nanoseconds
+// has no room for are refused.
+func (d *decoder) time(into *time.Time) error {
+	var s string
+	if err := d.text(&s, maxTime); err != nil || s == "" {
+		return err
+	}
+	var t time.Time
+	if err := t.UnmarshalText([]byte(s)); err != nil {
+		return d.invalid("must be an RFC 3339 time, as in 2026-12-01T09:00:00Z")
+	}
+	if t = t.UTC(); t.Year() < 2000 || t.Year() > 2199 {
+		return d.invalid("must lie in the years 2000 to 2199")
+	}
+	*into = t
+	return nil
+}
+
+func (p *parsed) to(d *decoder) error {
+	if d.null() {
+		return nil
+	}
+	p.req.To = map[notifier.Channel][]notifier.Address{}
+	return d.members(func(name string) error {
+		ch := notifier.Channel(name)
+		switch ch {
+		case notifier.ChannelAPNs, notifier.ChannelEmail, notifier.ChannelWebhook:
+			if d.null() {
+				return nil
+			}
+			return d.items(func() error { return p.address(d, ch) })
+		case notifier.ChannelFCM, notifier.ChannelWebPush, notifier.ChannelSMS:
+			if d.null() {
+				return nil
+			}
+			return d.fault(notifier.CodeUnsupportedField, "the channel %s is not supported yet", name)
+		}
+		return d.fault(notifier.CodeUnknownField, "there is no such channel; allowed are apns, email, webhook")
+	})
+}
+
+// address reads one address of a channel. One that stands there already is
+// left out: it is one effect. The same address with another account, name or
+// secret is refused, as either could be meant.
+func (p *parsed) address(d *decoder, ch notifier.Channel) error {
+	var a notifier.Address
+	err := d.members(func(name string) error { return addressMember(d, ch, &a, name) })
+	if err != nil {
+		return err
+	}
+	if a.Value == "" {
+		return d.invalid("%s is required", addressField(ch))
+	}
+	list := p.req.To[ch]
+	same := slices.IndexFunc(list, func(b notifier.Address) bool { return a.Value == b.Value })
+	if same < 0 {
+		p.req.To[ch] = append(list, a)
+		return nil
+	}
+	if list[same] != a {
+		return d.invalid("the same %s is there before with other fields", addressField(ch))
+	}
+	return nil
+}
+
+// addressField is the name of the field that holds the address itself.
+func addressField(ch notifier.Channel) string {
+	switch ch {
+	case notifier.ChannelAPNs, notifier.ChannelFCM:
+		return "token"
+	case notifier.ChannelEmail:
+		return "address"
+	case notifier.ChannelWebhook:
+		return "url"
+	case notifier.ChannelWebPush:
+		return "endpoint"
+	case notifier.ChannelSMS:
+		return "number"
+	}
+	return ""
+}
+
+func addressMember(d *decoder, ch notifier.Channel, a *notifier.Address, name string) error {
+	switch string(ch) + "." + name {
+	case "apns.token":
+		return d.text(&a.Value, maxToken)
+	case "apns.registered_at":
+		return d.time(&a.RegisteredAt)
+	case "apns.account":
+		return d.text(&a.Account, maxLabel)
+	case "email.address":
+		return d.text(&a.Value, maxMailbox)
+	case "email.name":
+		return d.text(&a.Name, maxRecipient)
+	case "webhook.url":
+		return d.text(&a.Value, maxURL)
+	case "webhook.secret":
+		return d.text(&a.Secret, maxLabel)
+	}
+	return d.fault(notifier.CodeUnknownField, "an address on %s has no such field", ch)
+}

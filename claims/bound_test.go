@@ -52,6 +52,32 @@ func TestMemory_HoldsOnlyWhatIsAlive(t *testing.T) {
 	})
 }
 
+// More claims end at one instant than one call drops: each has ended all the same.
+func TestMemory_EndedButNotDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		const n = 4 * dropsPerCall
+		acquire := func(i int, fence int64) {
+			t.Helper()
+			a, err := m.Acquire(t.Context(), Claim{Key: strconv.Itoa(i), Fence: fence, Owner: "a"}, time.Second)
+			if err != nil || a.Status != StatusGranted {
+				t.Fatalf("claim %d, fence %d: got %+v, %v, want it granted", i, fence, a, err)
+			}
+		}
+		for i := range n {
+			acquire(i, 1)
+		}
+		<-time.After(time.Second)
+		for i := range n {
+			acquire(n-1-i, 2)
+		}
+		if len(m.entries) != n || len(m.ends) != n {
+			t.Errorf("%d entries and %d ends, want %d of each", len(m.entries), len(m.ends), n)
+		}
+	})
+}
+
 // README quotes what a claim costs; this keeps the figure honest.
 func TestMemory_BytesPerClaim(t *testing.T) {
 	const n, most = 200_000, 200

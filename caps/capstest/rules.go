@@ -120,6 +120,13 @@ func spendTwoWindowsOfOneScope(s *script) {
 	s.granted("u3", "h", short, long)
 	s.Pass(2*second + s.Slack)
 	s.denied("usual", 3*second-3*s.Slack, short, long)
+	// u2 counts under the long window only: for the short one it is new, and
+	// u3 is in its way once it is spent again.
+	s.Pass(second)
+	s.granted("u3", "h", short)
+	if d := s.spend("u2", "h", short); d.Granted {
+		s.Fatal("a unit that had left the shorter window was taken for one that counts in it")
+	}
 }
 
 func spendNoCaps(s *script) {
@@ -238,7 +245,7 @@ func fillTooOldOrToCome(s *script) {
 	s.fill(c, "u1", "h", 4*second)
 	s.fill(c, "u2", "h", 9*second)
 	s.fill(c, "u3", "h", -9*second) // another clock's: counts as now
-	s.fill(c, "u4", "h", 0)
+	s.fill(c, "u4", "h", -9*second)
 	s.denied("usual", 4*second, c)
 }
 

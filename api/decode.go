@@ -66,7 +66,7 @@ func (d *decoder) token() (jsontext.Token, error) {
 	return tok, nil
 }
 
-// syntax says where the grammar is broken and how, without quoting the body.
+// syntax says where the grammar is broken and how.
 func (d *decoder) syntax(err error) error {
 	var syn *jsontext.SyntacticError
 	switch {
@@ -80,7 +80,7 @@ func (d *decoder) syntax(err error) error {
 		return &notifier.Error{Code: notifier.CodeInvalid, Message: "the body is not a whole JSON value"}
 	case errors.As(err, &syn):
 		return &notifier.Error{Code: notifier.CodeInvalid, Field: d.path(),
-			Message: fmt.Sprintf("the body is not valid JSON at byte %d", syn.ByteOffset)}
+			Message: fmt.Sprintf("the body is not valid JSON at byte %d: %s", syn.ByteOffset, clip(syn.Err.Error()))}
 	default:
 		return &notifier.Error{Code: notifier.CodeInvalid, Message: "the body is not valid JSON"}
 	}
@@ -181,7 +181,8 @@ func (d *decoder) items(f func() error) error {
 	return err
 }
 
-// text reads a string of 1 to limit bytes without control characters, or a null.
+// text reads a string of at most limit bytes without control characters, or a
+// null. An empty string is as good as none.
 func (d *decoder) text(into *string, limit int) error {
 	if d.null() {
 		return nil
@@ -194,8 +195,8 @@ func (d *decoder) text(into *string, limit int) error {
 		return d.invalid("must be a string")
 	}
 	s := tok.String()
-	if s == "" || len(s) > limit {
-		return d.invalid("has %d bytes; 1 to %d are allowed", len(s), limit)
+	if len(s) > limit {
+		return d.invalid("has %d bytes; at most %d are allowed", len(s), limit)
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return d.invalid("has a control character")
@@ -206,28 +207,22 @@ func (d *decoder) text(into *string, limit int) error {
 
 // value reads any value. Strings may hold anything but NUL.
 func (d *decoder) value() (any, error) {
-	switch d.dec.PeekKind() {
-	case jsontext.KindBeginObject:
+	switch kind := d.dec.PeekKind(); {
+	case kind == jsontext.KindBeginObject:
 		return d.object()
-	case jsontext.KindBeginArray:
-		list := []any{}
-		err := d.items(func() error {
-			v, err := d.value()
-			list = append(list, v)
-			return err
-		})
-		return list, err
+	case kind == jsontext.KindBeginArray:
+		return d.array()
 	}
 	tok, err := d.token()
 	if err != nil {
 		return nil, err
 	}
-	switch tok.Kind() {
-	case jsontext.KindTrue, jsontext.KindFalse:
+	switch kind := tok.Kind(); {
+	case kind == jsontext.KindTrue, kind == jsontext.KindFalse:
 		return tok.Bool(), nil
-	case jsontext.KindNumber:
+	case kind == jsontext.KindNumber:
 		return d.number(tok.String())
-	case jsontext.KindString:
+	case kind == jsontext.KindString:
 		s := tok.String()
 		if len(s) > maxString || strings.ContainsRune(s, 0) {
 			return nil, d.invalid("a string has at most %d bytes and no NUL", maxString)
@@ -236,6 +231,16 @@ func (d *decoder) value() (any, error) {
 	default: // null: the token is a value, and nothing else is left
 		return nil, nil
 	}
+}
+
+func (d *decoder) array() ([]any, error) {
+	list := []any{}
+	err := d.items(func() error {
+		v, err := d.value()
+		list = append(list, v)
+		return err
+	})
+	return list, err
 }
 
 func (d *decoder) object() (map[string]any, error) {

@@ -26,7 +26,7 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request) error {
 	if err := who.may(ScopeSend); err != nil {
 		return err
 	}
-	if err := checkPostQuery(r); err != nil {
+	if err := checkQuery(r, nil, []string{"dry_run"}); err != nil {
 		return err
 	}
 	body, err := readBody(w, r)
@@ -107,11 +107,6 @@ func (h *handler) wait(w http.ResponseWriter, r *http.Request, tenant string, id
 		h.log.LogAttrs(ctx, slog.LevelWarn, "wait for a notification", slog.String("id", id.String()), slog.Any("error", err))
 	}
 	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(d/time.Second)))
-}
-
-// checkPostQuery refuses every parameter; dry_run by its name.
-func checkPostQuery(r *http.Request) error {
-	return checkQuery(r, nil, []string{"dry_run"})
 }
 
 // request makes the request of a body and the header's key.

@@ -74,7 +74,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
 	status, again := StatusOf(e.Code)
 	if status >= http.StatusInternalServerError && r.Context().Err() == nil {
-		h.log.LogAttrs(r.Context(), slog.LevelError, "answer a request",
+		h.log.LogAttrs(r.Context(), levelOf(e.Code), "answer a request",
 			slog.String("method", r.Method), slog.String("route", route(r.URL.Path).name),
 			slog.String("code", string(e.Code)), slog.Any("error", err))
 	}
@@ -87,6 +87,14 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblem(w, status, e)
 }
 
+// levelOf keeps a flood of requests from becoming a flood of lines.
+func levelOf(code notifier.Code) slog.Level {
+	if code == notifier.CodeOverloaded || code == notifier.CodeKeyBusy {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
+}
+
 // asError returns the *notifier.Error to answer with: that of err, or an
 // internal error that says nothing.
 func asError(err error) *notifier.Error {
@@ -95,7 +103,7 @@ func asError(err error) *notifier.Error {
 		return e
 	}
 	return &notifier.Error{Code: notifier.CodeInternal,
-		Message: "the server failed; whether the request was stored is not known: send it again with the same key"}
+		Message: "the server failed; the same request, with the same key, may be sent again"}
 }
 
 // retryAfter is the wait in Details in whole seconds, rounded up.
@@ -110,25 +118,23 @@ func retryAfter(details map[string]any) (seconds int64, ok bool) {
 // writeProblem writes an RFC 9457 document. Its type is about:blank, which is
 // left out; the code is what programs branch on.
 func writeProblem(w http.ResponseWriter, status int, e *notifier.Error) {
-	doc := map[string]any{}
-	maps.Copy(doc, e.Details)
+	core := map[string]any{"title": http.StatusText(status), "status": status, "code": string(e.Code), "detail": e.Message}
+	if e.Field != "" {
+		core["field"] = e.Field
+	}
+	doc := maps.Clone(e.Details)
+	if doc == nil {
+		doc = map[string]any{}
+	}
 	if after, ok := retryAfter(e.Details); ok {
 		doc[DetailRetryAfter] = after
 	}
 	delete(doc, "field")
-	doc["title"] = http.StatusText(status)
-	doc["status"] = status
-	doc["code"] = string(e.Code)
-	doc["detail"] = e.Message
-	if e.Field != "" {
-		doc["field"] = e.Field
-	}
+	maps.Copy(doc, core)
 	body, err := json.Marshal(doc, outOptions)
 	if err != nil {
 		// A detail that JSON has no form for: the rest still says what is wrong.
-		maps.DeleteFunc(doc, func(name string, _ any) bool { _, extra := e.Details[name]; return extra })
-		doc["title"], doc["status"], doc["code"] = http.StatusText(status), status, string(e.Code)
-		body, _ = json.Marshal(doc, outOptions)
+		body, _ = json.Marshal(core, outOptions)
 	}
 	write(w, status, "application/problem+json", body)
 }

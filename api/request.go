@@ -1,7 +1,6 @@
 package api
 
 import (
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -88,7 +87,10 @@ func (p *parsed) key(d *decoder) error {
 	if tok.Kind() != jsontext.KindString {
 		return d.invalid("must be a string")
 	}
-	p.req.Key, p.keyed = tok.String(), true
+	p.req.Key = tok.String()
+	if p.keyed = p.req.Key != ""; !p.keyed {
+		return nil
+	}
 	return notifier.CheckKey(p.req.Key)
 }
 
@@ -116,8 +118,11 @@ func (p *parsed) locale(d *decoder) error {
 // time reads an RFC 3339 time, or a null. Years that a count of nanoseconds
 // has no room for are refused.
 func (d *decoder) time(into *time.Time) error {
+	if d.null() {
+		return nil
+	}
 	var s string
-	if err := d.text(&s, maxTime); err != nil || s == "" {
+	if err := d.text(&s, maxTime); err != nil {
 		return err
 	}
 	var t time.Time
@@ -154,9 +159,9 @@ func (p *parsed) to(d *decoder) error {
 	})
 }
 
-// address reads one address of a channel. One that stands there already is
-// left out: it is one effect. The same address with another account, name or
-// secret is refused, as either could be meant.
+// address reads one address of a channel. The same address with another
+// account, name or secret is refused, as either could be meant; a mere double
+// keeps its place, so that later errors count as the caller does.
 func (p *parsed) address(d *decoder, ch notifier.Channel) error {
 	var a notifier.Address
 	err := d.members(func(name string) error { return addressMember(d, ch, &a, name) })
@@ -164,17 +169,15 @@ func (p *parsed) address(d *decoder, ch notifier.Channel) error {
 		return err
 	}
 	if a.Value == "" {
-		return d.invalid("%s is required", addressField(ch))
+		field := addressField(ch)
+		return &notifier.Error{Code: notifier.CodeInvalid, Field: d.path() + "." + field, Message: field + " is required"}
 	}
-	list := p.req.To[ch]
-	same := slices.IndexFunc(list, func(b notifier.Address) bool { return a.Value == b.Value })
-	if same < 0 {
-		p.req.To[ch] = append(list, a)
-		return nil
+	for _, b := range p.req.To[ch] {
+		if a.Value == b.Value && a != b {
+			return d.invalid("the same %s is there before with other fields", addressField(ch))
+		}
 	}
-	if list[same] != a {
-		return d.invalid("the same %s is there before with other fields", addressField(ch))
-	}
+	p.req.To[ch] = append(p.req.To[ch], a)
 	return nil
 }
 

@@ -76,14 +76,14 @@ var graph = map[string]imports{
 			"github.com/standard-webhooks/standard-webhooks", http2,
 		},
 	},
-	"channels/channelstest": {ours: []string{".", "channels", "channels/simulate"}},
+	"channels/channelstest": {ours: []string{".", "channels", "channels/simulate"}, theirs: []string{cmpPackage}},
 
 	"ledger/sqlite": {
 		ours:   []string{"."},
 		theirs: []string{"modernc.org/sqlite", sys},
 		tests:  []string{"ledger/ledgertest"},
 	},
-	"ledger/ledgertest": {ours: []string{"."}},
+	"ledger/ledgertest": {ours: []string{"."}, theirs: []string{cmpPackage}},
 
 	"delivery": {
 		ours:   []string{".", "policy", "templates", "claims", "caps", "channels"},

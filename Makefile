@@ -1,0 +1,86 @@
+# Everything that is checked is checked from here; CI calls these targets.
+# Only Go is needed. Nothing is downloaded but what go.sum names.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Builds that exist for tests only: with a fault point at every step, and with
+# one guard taken out, to show that its absence is noticed.
+TEST_TAGS := faultpoint mutant_no_permit mutant_sync_off
+
+# How long each fuzz target runs, and which: make fuzz FUZZ_TIME=1m FUZZ_ONLY='ParseID'
+FUZZ_TIME := 10s
+FUZZ_ONLY := .
+
+# What the tests are given: make test ARGS='-run TestAccept'
+ARGS :=
+
+.PHONY: help run test race lint generate check fuzz bench
+.PHONY: imports tidy format vet staticcheck exhaustive vulnerabilities
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+
+run: ## play the demo, then serve API and dashboard on 127.0.0.1:8080
+	go run ./cmd/notifier demo
+
+test: ## run every test
+	go test $(ARGS) ./...
+
+race: ## run every test under the race detector
+	go test -race $(ARGS) ./...
+
+lint: format vet staticcheck exhaustive vulnerabilities ## format, go vet, staticcheck, exhaustive switches, known vulnerabilities
+
+generate: ## write generated code anew
+	go generate ./...
+
+check: lint imports tidy fuzz race test ## everything that CI checks
+
+fuzz: ## run each fuzz target for ten seconds
+	@list=$$(go test -list '^Fuzz' ./... | awk '/^Fuzz/ { t = t " " $$1 } /^ok/ { n = split(t, f, " "); for (i = 1; i <= n; i++) print $$2, f[i]; t = "" }'); \
+	list=$$(grep -E '$(FUZZ_ONLY)' <<<"$$list" || true); \
+	test -n "$$list" || { echo "no fuzz target matches $(FUZZ_ONLY)"; exit 1; }; \
+	while read -r package target; do \
+		echo "$$package $$target"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) -parallel 2 "$$package" </dev/null; \
+	done <<<"$$list"
+
+bench: ## measure accept to sent, against a bare chain of two hops
+	go run ./cmd/notifier bench
+
+# The parts of lint and check.
+
+imports:
+	go test -run '^TestImports' .
+
+tidy:
+	go mod verify
+	go mod tidy -diff
+
+format:
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	test -z "$$unformatted" || { echo "gofmt wants to change:"; echo "$$unformatted"; exit 1; }
+
+vet:
+	go vet ./...
+	for tag in $(TEST_TAGS); do go vet -tags "$$tag" ./...; done
+
+staticcheck:
+	go tool staticcheck ./...
+	go tool staticcheck -tags faultpoint ./...
+
+# A switch over a closed set of ours names every member, a default or not, so
+# that a new member is met by the compiler's reader and not by a customer.
+# Reasons and codes are long lists of which a switch picks a few.
+exhaustive:
+	go tool exhaustive -typeignore '\.(Reason|Code)$$' -typeignore '^([a-z]+(/[a-z0-9]+)*|go\.yaml\.in/.*|golang\.org/.*)\.[A-Z]' ./...
+
+# The database is asked over the network. Without one nothing is known, which
+# is said and is no failure; a finding is one.
+vulnerabilities:
+	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; \
+	if go tool govulncheck ./... >"$$out" 2>&1; then tail -n 3 "$$out"; \
+	elif grep -q 'govulncheck: fetching vulnerabilities' "$$out"; then echo "vulnerability database unreachable: not checked"; \
+	else cat "$$out"; exit 1; fi

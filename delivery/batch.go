@@ -18,7 +18,9 @@ type batcher[I, O any] struct {
 	split bool
 	do    func(context.Context, []I) ([]O, error)
 	in    chan batchItem[I, O]
-	done  chan struct{}
+	// done is closed when nothing more is taken in, drained when the last has
+	// been answered.
+	done, drained chan struct{}
 }
 
 type batchItem[I, O any] struct {
@@ -32,7 +34,7 @@ type batchAnswer[O any] struct {
 }
 
 func newBatcher[I, O any](max int, do func(context.Context, []I) ([]O, error)) *batcher[I, O] {
-	return &batcher[I, O]{max: max, do: do, in: make(chan batchItem[I, O], max), done: make(chan struct{})}
+	return &batcher[I, O]{max: max, do: do, in: make(chan batchItem[I, O], max), done: make(chan struct{}), drained: make(chan struct{})}
 }
 
 // call hands one item in and waits for its answer. When ctx ends first the item
@@ -40,6 +42,11 @@ func newBatcher[I, O any](max int, do func(context.Context, []I) ([]O, error)) *
 func (b *batcher[I, O]) call(ctx context.Context, in I) (O, error) {
 	item := batchItem[I, O]{in: in, out: make(chan batchAnswer[O], 1)}
 	var none O
+	select {
+	case <-b.done:
+		return none, errStopped
+	default:
+	}
 	select {
 	case b.in <- item:
 	case <-b.done:
@@ -52,6 +59,19 @@ func (b *batcher[I, O]) call(ctx context.Context, in I) (O, error) {
 		return a.out, a.err
 	case <-ctx.Done():
 		return none, ctx.Err()
+	case <-b.done:
+		// Stopped between the two: answered in the last round, or never.
+		select {
+		case a := <-item.out:
+			return a.out, a.err
+		case <-b.drained:
+		}
+		select {
+		case a := <-item.out:
+			return a.out, a.err
+		default:
+			return none, errStopped
+		}
 	}
 }
 
@@ -68,6 +88,7 @@ func (b *batcher[I, O]) run(stop <-chan struct{}) {
 			for items = b.gather(items[:0]); len(items) > 0; items = b.gather(items[:0]) {
 				b.flush(items)
 			}
+			close(b.drained)
 			return
 		}
 	}

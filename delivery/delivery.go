@@ -240,3 +240,6 @@ func (e *Engine) Ready(context.Context) ([]string, error) {
 func write() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), ledgerTimeout)
 }
+
+// Unwritten is how many outcomes the ledger has not taken yet.
+func (e *Engine) Unwritten() int64 { return e.unwritten.Load() }

@@ -139,7 +139,5 @@ func read(a *channels.Answer, now time.Time) (res channels.Result, expired bool)
 	if res.Outcome == dead && body.Timestamp > 0 {
 		res.InvalidSince = time.UnixMilli(body.Timestamp)
 	}
-	expired = a.Status == http.StatusForbidden && body.Reason == expiredToken
-	res.Again = expired
-	return res, expired
+	return res, a.Status == http.StatusForbidden && body.Reason == expiredToken
 }

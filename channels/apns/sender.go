@@ -23,7 +23,6 @@ import (
 // Sender sends through one account, over one connection.
 type Sender struct {
 	client *apns2.Client
-	tokens *tokens
 	topic  string
 	// named says that our ids go along in headers. Apple has no use for them;
 	// what stands in for Apple writes them into its log.
@@ -51,7 +50,6 @@ func New(cfg Config) (*Sender, error) {
 	hc.Transport = exact{hc.Transport}
 	return &Sender{
 		client: &apns2.Client{Host: cfg.host(), Token: key, HTTPClient: hc},
-		tokens: &tokens{key: key},
 		topic:  cfg.Topic,
 		named:  cfg.Endpoint != "",
 	}, nil
@@ -70,7 +68,7 @@ func (s *Sender) Send(ctx context.Context, c *channels.Call) channels.Result {
 		return channels.Result{Outcome: notifier.OutcomeRejected, Reason: notifier.ReasonBadContent,
 			ProviderStatus: "the stored content is not a push"}
 	}
-	used := s.tokens.current()
+	used := s.client.Token.GenerateIfExpired()
 	ctx = context.WithValue(channels.WithGuard(ctx, c.Guard), partsKey{}, s.parts(c, stored))
 	_, err := s.client.PushWithContext(ctx, s.notification(c.Delivery, stored))
 	a := c.Guard.Answer()
@@ -78,9 +76,11 @@ func (s *Sender) Send(ctx context.Context, c *channels.Call) channels.Result {
 		return channels.TransportResult(err, c.Guard)
 	}
 	res, expired := read(a, time.Now())
-	if expired && !s.tokens.renew(used, time.Now()) {
-		// A new token would be refused as well: the clock, or the key, is wrong.
-		res.Again, res.Reason = false, notifier.ReasonBadCredentials
+	if expired {
+		// Where a new token does not help, somebody has to look at the clock.
+		if res.Again = renew(s.client.Token, used, time.Now()); !res.Again {
+			res.Reason = notifier.ReasonBadCredentials
+		}
 	}
 	return res
 }

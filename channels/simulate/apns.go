@@ -104,16 +104,18 @@ func (a *answer) String() string {
 	return strconv.Itoa(a.status) + " " + a.reason
 }
 
-// mayTakeEffect is false for the refusals after which the same push is sent
-// again without a second thought: "later", and a provider token to be renewed.
+// mayTakeEffect is false for the refusals after which the same request is sent
+// again without a second thought: "later", and an account that must be mended
+// first (its key, its topic).
 func (a *answer) mayTakeEffect() bool {
 	switch a.status {
-	case 429:
+	case 403, 425, 429:
 		return false
 	case 503:
 		return a.retryAfter == ""
-	case 403:
-		return !strings.HasSuffix(a.reason, "ProviderToken")
+	case 400:
+		return !strings.HasSuffix(a.reason, "Topic") && a.reason != "TopicDisallowed" && a.reason != "IdleTimeout" ||
+			a.reason == "DeviceTokenNotForTopic"
 	}
 	return true
 }

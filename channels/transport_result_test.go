@@ -173,7 +173,7 @@ func TestTransportResult_HangsUntilTheDeadline(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Protocol{HTTP1, HTTP2} {
 		s, c := serve(t, p, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		g := &Guard{}
 		err := do(ctx, t, c, g, s.URL, "{}", nil)

@@ -21,7 +21,16 @@ var capName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 // checker gathers the problems of one policy.
 type checker struct {
 	*Policy
+	// unread is what the reader already said of the type's own file.
+	unread   []strictyaml.Problem
 	problems []strictyaml.Problem
+}
+
+// misread reports whether the field was written in a way that could not be
+// read: what is missing then is not missing.
+func (c *checker) misread(field string) bool {
+	line := c.own.Line(field)
+	return c.own.Has(field) && slices.ContainsFunc(c.unread, func(p strictyaml.Problem) bool { return p.Line == line })
 }
 
 func (c *checker) bad(path []any, format string, args ...any) {
@@ -40,8 +49,8 @@ func (c *checker) later(path []any) {
 func at(path ...any) []any { return path }
 
 // check returns what is wrong with the policy by itself.
-func (p *Policy) check(f *file) []strictyaml.Problem {
-	c := &checker{Policy: p}
+func (p *Policy) check(f *file, unread []strictyaml.Problem) []strictyaml.Problem {
+	c := &checker{Policy: p, unread: unread}
 	c.order()
 	c.channels(f)
 	c.data()
@@ -66,11 +75,12 @@ func (c *checker) order() {
 			c.warn(at("caps"), "a send_first type without a cap: nothing bounds how often a person gets a repeat")
 		}
 	default:
-		if !c.written("order") {
-			c.bad(at("order"), "required; allowed: claim_first, send_first")
-			return
+		switch {
+		case !c.own.Has("order"):
+			c.problems = append(c.problems, c.own.Problem(at("order"), "order: required; allowed: claim_first, send_first"))
+		case !c.misread("order"):
+			c.bad(at("order"), "%q is not an order; allowed: claim_first, send_first", c.Order)
 		}
-		c.bad(at("order"), "%q is not an order; allowed: claim_first, send_first", c.Order)
 	}
 	if c.Priority == "" || !slices.Contains(notifier.Priorities[:], c.Priority) {
 		c.bad(at("priority"), "%q is not a priority; allowed: high, normal, bulk", c.Priority)
@@ -78,8 +88,8 @@ func (c *checker) order() {
 }
 
 func (c *checker) channels(f *file) {
-	if len(c.Channels) == 0 {
-		c.bad(at("channels"), "required; at least one, such as [{channel: email}]")
+	if len(c.Channels) == 0 && !c.misread("channels") {
+		c.problems = append(c.problems, c.own.Problem(at("channels"), "channels: required; at least one, such as [{channel: email}]"))
 	}
 	seen := map[notifier.Channel]bool{}
 	for i := range c.Channels {

@@ -49,7 +49,7 @@ func (c *checker) capScope(i int, written fileCap) {
 			c.bad(path, "%q is there twice", name)
 		case name == perRecipient:
 		case !declared:
-			c.bad(path, "%q is not declared under data; allowed: recipient, %s", name, listed(c.dataNames()))
+			c.bad(path, "%q is not declared under data; allowed: %s", name, listed(append([]string{perRecipient}, c.dataNames()...)))
 		case d.Secret:
 			c.bad(path, "%q is secret, and the scope of a cap is stored", name)
 		case !d.Required:
@@ -92,7 +92,7 @@ func (s *Set) checkShared() []strictyaml.Problem {
 				continue
 			}
 			if differs := difference(f.cap, c); differs != "" {
-				problems = append(problems, p.Problem(at("caps", i), "caps[%d]: the cap %q is shared with %s and has another %s there; make them equal, or rename one",
+				problems = append(problems, p.Problem(at("caps", i), "caps[%d]: the cap %q is shared with %s, where its %s differs; make them equal, or rename one",
 					i, c.Name, f.policy.File, differs))
 			}
 		}
@@ -109,7 +109,7 @@ func difference(a, b Cap) string {
 	case !slices.Equal(a.Per, b.Per):
 		return "per"
 	case (len(a.On) == 0) != (len(b.On) == 0):
-		return "on (each channel by itself, or channels together)"
+		return "on (channels counted together, or each by itself)"
 	default:
 		return ""
 	}

@@ -128,9 +128,12 @@ func (l *loader) policy(typ string, defaults source) *Policy {
 	f.Order, f.Description, f.Channels, f.Data = "", "", nil, nil
 	var problems []strictyaml.Problem
 	p.own, problems = strictyaml.Decode(src.name, src.text, &f)
+	l.problems = append(l.problems, problems...)
+	if p.own.Empty() && len(problems) > 0 {
+		return nil // not YAML: there is nothing to say of its fields
+	}
 	p.resolve(&f)
 	p.Version = p.version()
-	l.problems = append(l.problems, problems...)
-	l.problems = append(l.problems, p.check(&f)...)
+	l.problems = append(l.problems, p.check(&f, problems)...)
 	return p
 }

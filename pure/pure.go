@@ -116,6 +116,9 @@ func escaped(tree *parse.Tree) (func(io.Writer, any) error, error) {
 	page.Option("missingkey=error")
 	var wrong *htmltemplate.Error
 	if err := page.Execute(io.Discard, map[string]any{}); errors.As(err, &wrong) {
+		if wrong.ErrorCode == htmltemplate.ErrEndContext {
+			return nil, &Error{Line: max(wrong.Line, 1), Message: "the page ends inside a tag, an attribute, a script or a style"}
+		}
 		return nil, &Error{Line: max(wrong.Line, 1), Message: wrong.Description}
 	}
 	return page.Execute, nil

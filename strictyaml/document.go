@@ -17,6 +17,10 @@ type Document struct {
 // File is the name under which the document was read.
 func (d *Document) File() string { return d.file }
 
+// Empty reports whether nothing could be read: the file has no content, or is
+// not YAML.
+func (d *Document) Empty() bool { return d.root == nil }
+
 // Has reports whether the field at path was written, with whatever value.
 func (d *Document) Has(path ...any) bool {
 	_, depth := d.find(path)

@@ -27,7 +27,8 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path []any) {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		if isNull(n) {
+		// A scalar without a value is a slip, and is reported below.
+		if e := v.Type().Elem(); isNull(n) && e != textType && e != treeType {
 			return
 		}
 		if v.IsNil() {

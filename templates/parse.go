@@ -41,7 +41,11 @@ func (p *parser) field(rule fieldRule, v any) (n node, ok bool) {
 		if _, isObject := v.(map[string]any); !isObject {
 			p.bad(p.doc.Line(path...), path, "must be a mapping of names to values")
 		}
-	case line, mailbox, text, page, anything:
+	case anything:
+		if v == nil {
+			p.bad(p.doc.Line(path...), path, "has no value")
+		}
+	case line, mailbox, text, page:
 	}
 	if len(p.problems) == before {
 		n = p.node(rule, v, path)

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+const (
+	defaultServer = "http://127.0.0.1:8080"
+	// maxAnswer is the longest answer that is read.
+	maxAnswer = 8 << 20
+	// answerTime is how long a server may take to answer, beside what it was
+	// asked to wait.
+	answerTime = 30 * time.Second
+)
+
+// client speaks with one server. It sends nothing twice by itself.
+type client struct {
+	base string
+	key  string
+	http *http.Client
+}
+
+// serverFlag defines -server.
+func serverFlag(f *flag.FlagSet) *string {
+	return f.String("server", "", "the server's `URL` (default: $NOTIFIER_SERVER, or "+defaultServer+")")
+}
+
+func newClient(server string, getenv func(string) string) (*client, error) {
+	base := cmp.Or(server, getenv("NOTIFIER_SERVER"), defaultServer)
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, wrongUsage("-server or NOTIFIER_SERVER: not a URL such as %s", defaultServer)
+	}
+	return &client{
+		base: strings.TrimSuffix(base, "/"),
+		key:  getenv("NOTIFIER_API_KEY"),
+		http: &http.Client{
+			// A redirect would take the API key and the message elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// answer is what a server said.
+type answer struct {
+	status   int
+	replayed bool
+	body     []byte
+}
+
+// call makes one request and returns the answer if it is a success.
+func (c *client) call(ctx context.Context, method, path string, header http.Header, body []byte, wait time.Duration) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime+wait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(method, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, c.unreachable(method, err)
+	}
+	a := &answer{status: resp.StatusCode, replayed: resp.Header.Get("Idempotent-Replayed") == "true", body: b}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case media == "application/problem+json":
+		return nil, problemOf(b)
+	case a.status >= 200 && a.status < 300 && media == "application/json":
+		return a, nil
+	default:
+		return nil, fmt.Errorf("%s answered %s, which is not notifier's: name the server with -server or NOTIFIER_SERVER", c.base, resp.Status)
+	}
+}
+
+// unreachable says whether anything can have arrived. A connection that was
+// never made is the one case in which nothing has.
+func (c *client) unreachable(method string, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if neverConnected(err) {
+		return fmt.Errorf(`cannot reach %s (%v): start it with "notifier serve", or name another with -server or NOTIFIER_SERVER`, c.base, err)
+	}
+	if method == http.MethodPost {
+		return fmt.Errorf("no answer from %s (%v): it may have been accepted: send again with the same -key, which makes no second one", c.base, err)
+	}
+	return fmt.Errorf("no answer from %s (%v): ask again", c.base, err)
+}
+
+func neverConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// problemOf reads a problem document (RFC 9457) as one line.
+func problemOf(body []byte) error {
+	var doc struct {
+		Code   notifier.Code `json:"code"`
+		Detail string        `json:"detail"`
+		Field  string        `json:"field"`
+		ID     string        `json:"id"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil || doc.Code == "" {
+		return errors.New("the server answered with an error that cannot be read: is it a notifier of this version?")
+	}
+	line := string(doc.Code)
+	if doc.Field != "" {
+		line += " (" + doc.Field + ")"
+	}
+	line += ": " + doc.Detail
+	if doc.Code == notifier.CodeKeyReused && doc.ID != "" {
+		line += `; the first is shown by "notifier status ` + doc.ID + `"`
+	}
+	if advice := adviceFor(doc.Code, doc.Field); advice != "" {
+		line += ": " + advice
+	}
+	return errors.New(printable(line))
+}

@@ -88,26 +88,25 @@ func route(path string) target {
 // ServeHTTP answers one request. Whatever goes wrong is answered with a
 // problem document, a panic included.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
+	start, t := time.Now(), route(r.URL.Path)
 	rec := &recorder{ResponseWriter: w}
 	defer func() {
 		if p := recover(); p != nil {
 			h.recovered(rec, r, p)
 		}
 		h.log.LogAttrs(r.Context(), slog.LevelDebug, "request",
-			slog.String("method", r.Method), slog.String("route", route(r.URL.Path).name),
+			slog.String("method", r.Method), slog.String("route", t.name),
 			slog.Int("status", rec.status), slog.Duration("took", time.Since(start)))
 	}()
-	if err := h.serve(rec, r); err != nil {
+	if err := h.serve(rec, r, t); err != nil {
 		h.fail(rec, r, err)
 	}
 }
 
-func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, t target) error {
 	if err := h.checkHost(r); err != nil {
 		return err
 	}
-	t := route(r.URL.Path)
 	if t.serve == nil {
 		return &notifier.Error{Code: notifier.CodeNotFound, Message: "there is nothing at this path"}
 	}

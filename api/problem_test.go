@@ -188,7 +188,7 @@ func TestPanic_Answered(t *testing.T) {
 	if log := s.log.String(); strings.Contains(log, "secret data") || !strings.Contains(log, "fake_test.go") {
 		t.Errorf("the log must have the stack and not the value: %s", log)
 	}
-	s.acceptPanic = &http.ProtocolError{ErrorString: "secret data"}
+	s.acceptPanic = errors.New("secret data")
 	s.log.Reset()
 	s.do("POST", "/v1/notifications", shipped, keyHeader, "k")
 	if strings.Contains(s.log.String(), "secret data") {

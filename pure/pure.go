@@ -157,7 +157,7 @@ var (
 	renderMsg   = regexp.MustCompile(`(?s)^template: ` + name + `:(\d+)(?::\d+)?: executing ".*?" at <(.*?)>: (.*)$`)
 	callMsg     = regexp.MustCompile(`(?s)^error calling \S+: (.*)$`)
 	notDefined  = regexp.MustCompile(`^function "(.*)" not defined$`)
-	startedAt   = regexp.MustCompile(` started at ` + name + `:\d+`)
+	startedAt   = regexp.MustCompile(` started at ` + name + `:(\d+)`)
 	hiddenCalls = regexp.MustCompile(`^_`)
 )
 
@@ -184,7 +184,12 @@ func parseError(err error) *Error {
 		return &Error{Line: 1, Message: err.Error()}
 	}
 	line, _ := strconv.Atoi(m[1])
-	message := startedAt.ReplaceAllString(m[2], "")
+	message := m[2]
+	if at := startedAt.FindStringSubmatch(message); at != nil {
+		// Where it began says more than where the text ended.
+		line, _ = strconv.Atoi(at[1])
+		message = strings.Replace(message, at[0], "", 1)
+	}
 	if f := notDefined.FindStringSubmatch(message); f != nil {
 		message = notAllowed(f[1])
 	}
@@ -206,6 +211,9 @@ func renderError(err error) *Error {
 	message := m[3]
 	if c := callMsg.FindStringSubmatch(message); c != nil {
 		message = c[1]
+	}
+	if strings.HasPrefix(message, "range can't iterate over") {
+		message = "range wants a list" // the library's message goes on with the value
 	}
 	if !hiddenCalls.MatchString(m[2]) {
 		message = m[2] + ": " + message

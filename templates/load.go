@@ -28,7 +28,7 @@ func Load(fsys fs.FS, dir string) (*Set, []strictyaml.Problem) {
 		file := path.Join(dir, e.Name())
 		switch {
 		case !e.IsDir() && isYAML(e.Name()):
-			l.add(file, "a template stands in its type's folder: %s/<type>/<channel>.yaml", dir)
+			l.add(file, "a template stands in its type's folder: %s", path.Join(dir, "<type>", "<channel>.yaml"))
 		case !e.IsDir():
 		case !folderName.MatchString(e.Name()):
 			l.add(file, "%q is not a name for templates; allowed: a-z, 0-9 and _, at most 64, not _ first", e.Name())
@@ -109,7 +109,7 @@ func (l *loader) locale(dir, name, within, locale string) {
 	}
 }
 
-// file reads one template; nil when it is not even YAML of the right shape.
+// file reads one template; nil when it is not even YAML.
 func (l *loader) file(t *Template) *Template {
 	src, err := fs.ReadFile(l.fsys, t.File)
 	if err != nil {
@@ -118,6 +118,10 @@ func (l *loader) file(t *Template) *Template {
 	}
 	into := t.shape.into()
 	doc, problems := strictyaml.Decode(t.File, src, into)
+	if doc.Empty() && len(problems) > 0 {
+		l.problems = append(l.problems, problems...)
+		return nil
+	}
 	p := &parser{doc: doc, problems: problems}
 	held := values(into)
 	for _, rule := range t.shape.fields {

@@ -23,6 +23,8 @@ func (p *parser) bad(lineNo int, path []any, format string, args ...any) {
 		Message: strictyaml.Path(path...) + ": " + fmt.Sprintf(format, args...)})
 }
 
+const notACount = `must be a whole number, or a template that gives one, such as "{{.unread}}"`
+
 // field parses one field; ok is false when there is a problem with it.
 func (p *parser) field(rule fieldRule, v any) (n node, ok bool) {
 	before, path := len(p.problems), []any{rule.name}
@@ -30,12 +32,15 @@ func (p *parser) field(rule fieldRule, v any) (n node, ok bool) {
 	case count:
 		switch v := v.(type) {
 		case strictyaml.Text:
+			if !strings.Contains(v.Value, "{{") {
+				p.bad(p.doc.Line(path...), path, notACount)
+			}
 		case int64:
 			if v < 0 {
 				p.bad(p.doc.Line(path...), path, "must not be negative")
 			}
 		default:
-			p.bad(p.doc.Line(path...), path, `must be a whole number, or a template that gives one, such as "{{.unread}}"`)
+			p.bad(p.doc.Line(path...), path, notACount)
 		}
 	case object:
 		if _, isObject := v.(map[string]any); !isObject {

@@ -100,6 +100,8 @@ type Accepted struct {
 	// Ignored names what of this copy had no effect: fields in which a repeat
 	// differs from the first copy, and channels that the policy does not use.
 	Ignored []string
+	// Fresh is the notification as its acceptance stored it; nil for a repeat.
+	Fresh *Notification
 }
 
 // Notification is the resource that callers read.

@@ -53,14 +53,12 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request) error {
 // answer shows what was accepted. From here on the request is stored: a
 // notification that cannot be read is a fault, never the caller's.
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, tenant string, acc notifier.Accepted) error {
-	h.wait(w, r, tenant, acc.ID)
-	n, err := h.cfg.Reader.Notification(r.Context(), tenant, acc.ID)
-	if err != nil {
-		err = fmt.Errorf("read the accepted notification %s: %w", acc.ID, err)
-		if status, _ := StatusOf(asError(err).Code); status < http.StatusInternalServerError {
-			return &notifier.Error{Code: notifier.CodeInternal, Err: err}
+	n := acc.Fresh
+	if waited := h.wait(w, r, tenant, acc.ID); waited || n == nil {
+		var err error
+		if n, err = h.read(r.Context(), tenant, acc.ID); err != nil {
+			return err
 		}
-		return err
 	}
 	shown := *n
 	shown.Ignored = acc.Ignored
@@ -73,19 +71,31 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, tenant string, 
 	return writeJSON(w, status, &shown)
 }
 
+func (h *handler) read(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error) {
+	n, err := h.cfg.Reader.Notification(ctx, tenant, id)
+	if err == nil {
+		return n, nil
+	}
+	err = fmt.Errorf("read the accepted notification %s: %w", id, err)
+	if status, _ := StatusOf(asError(err).Code); status < http.StatusInternalServerError {
+		return nil, &notifier.Error{Code: notifier.CodeInternal, Err: err}
+	}
+	return nil, err
+}
+
 // wait holds the answer as "Prefer: wait" asks, until all is settled, the time
 // is over, or the server drains. A wait that cannot be had is not applied, and
-// the missing Preference-Applied says so.
-func (h *handler) wait(w http.ResponseWriter, r *http.Request, tenant string, id notifier.ID) {
+// the missing Preference-Applied says so; wait reports whether it was.
+func (h *handler) wait(w http.ResponseWriter, r *http.Request, tenant string, id notifier.ID) bool {
 	d, ok := preferWait(r.Header)
 	if !ok || h.cfg.Waiter == nil {
-		return
+		return false
 	}
 	select {
 	case h.waits <- struct{}{}:
 		defer func() { <-h.waits }()
 	default:
-		return
+		return false
 	}
 	// The server's time-out for writing is for requests that do not wait. Tests
 	// without a connection have no deadlines, hence the error dropped.
@@ -103,6 +113,7 @@ func (h *handler) wait(w http.ResponseWriter, r *http.Request, tenant string, id
 		h.log.LogAttrs(ctx, slog.LevelWarn, "wait for a notification", slog.String("id", id.String()), slog.Any("error", err))
 	}
 	w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(d/time.Second)))
+	return true
 }
 
 // request makes the request of a body and the header's key.

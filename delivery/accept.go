@@ -44,7 +44,33 @@ func (e *Engine) Accept(ctx context.Context, req notifier.Request) (notifier.Acc
 	}
 	e.metrics.accepted.WithLabelValues(req.Type).Inc()
 	e.startFirst(&in, &stored, slots, since)
-	return notifier.Accepted{ID: stored.ID, Ignored: ignored}, nil
+	return notifier.Accepted{ID: stored.ID, Ignored: ignored, Fresh: fresh(&in, &stored)}, nil
+}
+
+// fresh is the resource as the commit left it: what a reader would have found
+// then, without reading it.
+func fresh(in *notifier.Intent, stored *notifier.Stored) *notifier.Notification {
+	n := &notifier.Notification{
+		ID: stored.ID, Tenant: in.Tenant, Key: in.Key, Type: in.Type, Recipient: in.Recipient,
+		State: notifier.StatePending, Counts: map[notifier.State]int{notifier.StatePending: len(in.Deliveries)},
+		Order: in.Order, PolicyVersion: in.PolicyVersion,
+		AcceptedAt: stored.AcceptedAt, SendAt: in.SendAt, ExpiresAt: in.ExpiresAt,
+		Deliveries: make([]notifier.DeliveryState, len(in.Deliveries)),
+	}
+	reason, due := notifier.ReasonDue, stored.AcceptedAt
+	if !in.SendAt.IsZero() {
+		reason, due = notifier.ReasonScheduled, in.SendAt
+	}
+	for i := range in.Deliveries {
+		d := &in.Deliveries[i]
+		n.Deliveries[i] = notifier.DeliveryState{
+			ID:      notifier.DeliveryID{Notification: stored.ID, Ordinal: uint16(i)},
+			Channel: d.Lane.Channel, Account: d.Lane.Account, Address: d.Address.String(),
+			State: notifier.StatePending, Reason: reason, NextAttemptAt: &due, CollapseID: d.CollapseID,
+			Attempts: []notifier.AttemptView{},
+		}
+	}
+	return n
 }
 
 // unavailable is the caller's word for a ledger that did not answer.

@@ -153,3 +153,21 @@ func TestAccept_SendAtAndUnusedChannels(t *testing.T) {
 		t.Error("sent before send_at")
 	}
 }
+
+func TestAccept_FreshIsWhatAReaderWouldFind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	req := request("nudge", "k")
+	req.SendAt = time.Now().Add(time.Hour).Round(time.Microsecond)
+	req.ExpiresAt = req.SendAt.Add(time.Hour)
+	req.To[notifier.ChannelAPNs] = append(req.To[notifier.ChannelAPNs], notifier.Address{Value: "a second phone of the same person"})
+	got := w.accept(req)
+	read, err := w.ledger.Notification(t.Context(), "default", got.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameInstant := cmp.Comparer(func(a, b time.Time) bool { return a.Sub(b).Abs() < time.Millisecond })
+	if d := cmp.Diff(read, got.Fresh, sameInstant); d != "" {
+		t.Errorf("fresh (-read +fresh):\n%s", d)
+	}
+}

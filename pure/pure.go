@@ -26,7 +26,7 @@ import (
 const (
 	// MaxOutput is the longest text, in bytes, that a template may give.
 	MaxOutput = 1 << 20
-	// maxSteps bounds the loops of one rendering.
+	// maxSteps bounds the loops of one budget.
 	maxSteps = 100_000
 )
 
@@ -133,14 +133,27 @@ func (t *Template) Single() bool { return t.single }
 // Lines returns the lines whose plain text has a line break.
 func (t *Template) Lines() []int { return t.lines }
 
-// Render gives the template's text over data. Of the data it sees the
-// variables that it names. The error is an *Error.
+// Budget is what renderings may still use: bytes of output and steps. One that
+// is handed to several templates bounds them together.
+type Budget struct{ bytes, steps int }
+
+// NewBudget returns a budget of MaxOutput bytes and the steps of one message.
+func NewBudget() *Budget { return &Budget{bytes: MaxOutput, steps: maxSteps} }
+
+// Render gives the template's text over data, within a budget of its own.
 func (t *Template) Render(data map[string]any) (string, error) {
+	return t.RenderWithin(NewBudget(), data)
+}
+
+// RenderWithin gives the template's text over data and takes what it uses off
+// the budget. Of the data it sees the variables that it names. The error is an
+// *Error.
+func (t *Template) RenderWithin(budget *Budget, data map[string]any) (string, error) {
 	seen := make(map[string]any, len(t.names))
 	for _, n := range t.names {
 		seen[n] = normal(data[n])
 	}
-	var out bounded
+	out := bounded{budget: budget}
 	if err := t.execute(&out, seen); err != nil {
 		return "", renderError(err)
 	}
@@ -164,15 +177,15 @@ var (
 // bounded is where a template writes. Every turn of a loop writes at least
 // nothing (see walker), so counting writes bounds the loops as well.
 type bounded struct {
-	buf   bytes.Buffer
-	steps int
+	buf    bytes.Buffer
+	budget *Budget
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.steps++; b.steps > maxSteps {
+	if b.budget.steps--; b.budget.steps < 0 {
 		return 0, errTooMany
 	}
-	if b.buf.Len()+len(p) > MaxOutput {
+	if b.budget.bytes -= len(p); b.budget.bytes < 0 {
 		return 0, errTooLong
 	}
 	return b.buf.Write(p)

@@ -21,9 +21,9 @@ import (
 // the field; it never holds a value of the data.
 func (t *Template) Render(data map[string]any) (map[string]any, error) {
 	made := make(map[string]any, len(t.fields))
-	budget := pure.MaxOutput
+	budget := pure.NewBudget()
 	for _, f := range t.fields {
-		r := renderer{template: t, data: data, budget: &budget}
+		r := renderer{template: t, data: data, budget: budget}
 		v, err := r.value(f.node, []any{f.rule.name})
 		if err == nil {
 			v, err = f.rule.checked(v)
@@ -59,8 +59,8 @@ func blank(v any) bool {
 type renderer struct {
 	template *Template
 	data     map[string]any
-	// budget is the bytes that the message may still grow by.
-	budget *int
+	// budget is shared by all fields of the message.
+	budget *pure.Budget
 	// at is the path of the value that failed.
 	at []any
 }
@@ -106,16 +106,13 @@ func (r *renderer) value(n node, path []any) (any, error) {
 }
 
 func (r *renderer) leaf(l *leaf) (any, error) {
-	s, err := l.template.Render(r.data)
+	s, err := l.template.RenderWithin(r.budget, r.data)
 	var wrong *pure.Error
 	if errors.As(err, &wrong) {
 		return nil, fmt.Errorf("line %d: %w", l.lineAt(wrong.Line), err)
 	}
 	if err != nil {
 		return nil, err
-	}
-	if *r.budget -= len(s); *r.budget < 0 {
-		return nil, fmt.Errorf("the message is longer than %d bytes", pure.MaxOutput)
 	}
 	if strings.ContainsRune(s, 0) {
 		return nil, errors.New("came out with a NUL character")

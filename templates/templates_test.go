@@ -153,7 +153,7 @@ func TestRender_Fails(t *testing.T) {
 		{"fractional badge", notifier.ChannelAPNs, "title: Hello\nbadge: \"{{.x}}\"\n", 1.5, "badge", "did not come out as a whole number from 0 up"},
 		{"deep in a body", notifier.ChannelWebhook, "body:\n  lines:\n    - id: a\n    - id: \"{{.x}}\"\n", nil, "body.lines[1].id", "line 4: .x is not set"},
 		{"list in a text", notifier.ChannelWebhook, "body: {a: \"x{{.x}}\"}\n", []any{1.0}, "body.a", "line 1: .x is a list; use range, join or json"},
-		{"all fields together are too long", email, "subject: Hello\ntext: \"{{.x}}\"\nhtml: \"{{.x}}\"\n", strings.Repeat("x", 600_000), "html", "the message is longer than 1048576 bytes"},
+		{"all fields together are too long", email, "subject: Hello\ntext: \"{{.x}}\"\nhtml: \"{{.x}}\"\n", strings.Repeat("x", 600_000), "html", "line 3: the result is longer than 1048576 bytes"},
 		{"endless", email, "subject: Hello\ntext: |\n  {{range 1000000000}}{{end}}\n", nil, "text", "line 3: the template takes more than 100000 steps"},
 	}
 	for _, tt := range tests {

@@ -102,7 +102,7 @@ func (e *Engine) template(p *policy.Policy, pc *policy.Channel, req *notifier.Re
 		return d, err
 	}
 	if d.CollapseID, err = pc.CollapseID(req.Data); err != nil {
-		return d, &notifier.Error{Code: notifier.CodeTemplateFailed, Field: "collapse", Message: err.Error()}
+		return d, err
 	}
 	d.Tenant, d.Key, d.Type, d.Recipient, d.Order = req.Tenant, req.Key, req.Type, req.Recipient, p.Order
 	d.Lane = notifier.Lane{Channel: pc.Channel, Priority: p.Priority}

@@ -66,7 +66,7 @@ func (w *work) permit(ctx context.Context) bool {
 	if err == nil && granted {
 		w.permitted = true
 		w.held.Store(&held{since: since, lasts: lasts})
-		if _, err := w.e.cfg.Claims.Renew(ctx, w.claim, w.lease.Terms.Tombstone); err != nil {
+		if _, err := w.e.cfg.Claims.Renew(ctx, w.claim, max(lasts, w.tombstone())); err != nil {
 			w.e.log.Warn("hold the claim", "delivery", w.lease.ID.String(), "err", err)
 		}
 		return true

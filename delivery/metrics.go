@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -133,13 +132,4 @@ func (b *backlogCollector) Collect(ch chan<- prometheus.Metric) {
 	for c, s := range oldest {
 		ch <- prometheus.MustNewConstMetric(oldestDueDesc, prometheus.GaugeValue, s, string(c))
 	}
-}
-
-// errCode is the code of an API error, for logs.
-func errCode(err error) string {
-	var e *notifier.Error
-	if errors.As(err, &e) {
-		return string(e.Code)
-	}
-	return string(notifier.CodeInternal)
 }

@@ -171,10 +171,20 @@ func (w *work) unclaim(ctx context.Context) {
 // settle leaves the tombstone: this effect may have happened.
 func (w *work) settle(ctx context.Context, o notifier.Outcome) {
 	w.fault(settleBefore)
-	if err := w.e.cfg.Claims.Settle(ctx, w.claim, o.String(), w.lease.Terms.Tombstone); err != nil {
+	if err := w.e.cfg.Claims.Settle(ctx, w.claim, o.String(), w.tombstone()); err != nil {
 		w.e.log.Warn("settle the claim", "delivery", w.lease.ID.String(), "err", err)
 	}
 	w.fault(settleAfter)
+}
+
+// tombstone is how long the claim remembers that the effect may have happened.
+// Claims within the process go when it does: there it serves only until the
+// outcome is written, or no longer tried to be.
+func (w *work) tombstone() time.Duration {
+	if w.e.cfg.SoleOwner {
+		return min(w.lease.Terms.Tombstone, w.lease.Terms.Lease+outcomeGrace)
+	}
+	return w.lease.Terms.Tombstone
 }
 
 // finish ends the delivery and says whether it was ours to end.

@@ -135,11 +135,11 @@ func problemOf(body []byte) error {
 		line += " (" + doc.Field + ")"
 	}
 	line += ": " + doc.Detail
-	if doc.Code == notifier.CodeKeyReused && doc.ID != "" {
-		line += `; the first is shown by "notifier status ` + doc.ID + `"`
-	}
 	if advice := adviceFor(doc.Code, doc.Field); advice != "" {
-		line += ": " + advice
+		line += "; " + advice
+	}
+	if doc.Code == notifier.CodeKeyReused && doc.ID != "" {
+		line += `; "notifier status ` + doc.ID + `" shows the first`
 	}
 	return errors.New(printable(line))
 }

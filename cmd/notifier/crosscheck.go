@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -178,24 +179,38 @@ func (c *crossChecker) unused(p *policy.Policy) {
 
 // dryRun renders a template with made-up data and hands it to the channel: once
 // with all data, once with what is required. It judges nothing where made-up
-// strings are of no use to the template, such as one that ranges over a list.
+// values are of no use to the template, such as one that ranges over a list.
 func (c *crossChecker) dryRun(p *policy.Policy, t *templates.Template, kind channels.Kind) {
-	all, required := map[string]any{}, map[string]any{}
-	for name, d := range p.Data {
-		all[name] = "1"
-		if d.Required {
-			required[name] = "1"
+	for _, sample := range []any{"1", int64(1)} {
+		all, required := map[string]any{}, map[string]any{}
+		for name, d := range p.Data {
+			all[name] = sample
+			if d.Required {
+				required[name] = sample
+			}
 		}
-	}
-	fields, err := t.Render(all)
-	if err != nil {
+		fields, err := t.Render(all)
+		if err != nil {
+			continue
+		}
+		if _, err := kind.Prepare(fields); err != nil {
+			c.bad(t, 1, "%s cannot take what it gives: %s", kind.Channel(), messageOf(err))
+		} else if _, err := t.Render(required); err != nil {
+			c.bad(t, 1, "fails when a request leaves out what is not required: %s; ask with {{if}} or default, or declare it required", messageOf(err))
+		}
 		return
 	}
-	if _, err := kind.Prepare(fields); err != nil {
-		c.bad(t, 1, "%s cannot take what it gives: %v", kind.Channel(), err)
-		return
+}
+
+// messageOf is an error without the file that it names, which stands in front.
+func messageOf(err error) string {
+	var e *notifier.Error
+	if !errors.As(err, &e) {
+		return err.Error()
 	}
-	if _, err := t.Render(required); err != nil {
-		c.bad(t, 1, "fails when a request leaves out what is not required: %v; ask with {{if}} or default, or declare it required", err)
+	field := e.Field[strings.LastIndex(e.Field, " ")+1:]
+	if field == "" {
+		return e.Message
 	}
+	return field + ": " + e.Message
 }

@@ -57,7 +57,7 @@ func (c command) initialise(_ context.Context, p *process, args []string) error 
 	if err := refuseExisting(dir, append(files, newFile{name: configName})); err != nil {
 		return err
 	}
-	content, err := c.configuration(dir, source, *simulated)
+	content, err := configuration(dir, source, *simulated)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ type settings struct {
 }
 
 // configuration fills in the file at source.
-func (c command) configuration(dir, source string, simulated bool) ([]byte, error) {
+func configuration(dir, source string, simulated bool) ([]byte, error) {
 	s := settings{APNsAddr: simulate.DefaultAPNs, SMTPAddr: simulate.DefaultSMTP, HTTPAddr: simulate.DefaultHTTP}
 	s.WebhookSecret = newSecret()
 	if simulated {
@@ -147,8 +147,8 @@ func refuseExisting(dir string, files []newFile) error {
 	return fmt.Errorf("%s: there already: %s; nothing was written: name another folder, or remove them", dir, strings.Join(there, ", "))
 }
 
-// write makes the file, readable by its owner alone: the configuration may
-// hold secrets. One that appeared meanwhile is not written over.
+// write makes the file. The configuration holds secrets and is its owner's
+// alone. A file that appeared meanwhile is not written over.
 func (n newFile) write(dir string) error {
 	name := filepath.Join(dir, n.name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

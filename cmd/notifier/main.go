@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,9 +22,15 @@ func start() int {
 	// The first signal asks to end in order. Whoever sends a second one wants
 	// the process gone, which loses nothing but time.
 	context.AfterFunc(ctx, stop)
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	return execute(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+}
+
+// execute runs a command and returns its exit code. What went wrong is one
+// line on stderr.
+func execute(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	err := run(ctx, args, getenv, stdout, stderr)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "notifier: "+oneLine(err))
+		fmt.Fprintln(stderr, "notifier: "+oneLine(err))
 	}
 	return exitCode(err)
 }

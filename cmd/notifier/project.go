@@ -76,6 +76,14 @@ func (p *project) noPolicy() string {
 	return fmt.Sprintf(`no policy in %s/: run "notifier init %s"`, filepath.ToSlash(p.Policies), filepath.ToSlash(filepath.Dir(p.Policies)))
 }
 
+// configFlag is what a command that is advised must be given as well.
+func (p *project) configFlag() string {
+	if p.file == "" || p.file == configName {
+		return ""
+	}
+	return " -config " + p.file
+}
+
 // unusable returns the one line of a command that cannot go on: the first
 // problem, and where to read the others. Nil: there is none.
 func (p *project) unusable() error {
@@ -86,7 +94,7 @@ func (p *project) unusable() error {
 		case n == 1:
 			return fmt.Errorf("%s", problem)
 		default:
-			return fmt.Errorf(`%s (and %d more: run "notifier check")`, problem, n-1)
+			return fmt.Errorf(`%s (and %d more: run "notifier check%s")`, problem, n-1, p.configFlag())
 		}
 	}
 	if len(p.policies.Types()) == 0 {

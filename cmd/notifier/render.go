@@ -1,13 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/policy"
@@ -71,11 +72,11 @@ func (p *project) renderChannel(w io.Writer, ch *policy.Channel, data map[string
 	if collapse != "" {
 		fmt.Fprintf(w, "  collapse id: %s\n", printable(collapse))
 	}
-	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, content, "  ", "  "); err != nil {
+	shown := jsontext.Value(slices.Clone(content))
+	if err := shown.Format(jsontext.Multiline(true), jsontext.WithIndentPrefix("  "), jsontext.WithIndent("  ")); err != nil {
 		return fmt.Errorf("show the content of %s: %w", ch.Channel, err)
 	}
-	fmt.Fprintf(w, "  %s\n", pretty.Bytes())
+	fmt.Fprintf(w, "  %s\n", shown)
 	return nil
 }
 
@@ -86,7 +87,7 @@ func withAdvice(err error) string {
 		return err.Error()
 	}
 	if advice := adviceFor(e.Code, e.Field); advice != "" {
-		return e.Error() + ": " + advice
+		return e.Error() + "; " + advice
 	}
 	return e.Error()
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
@@ -114,14 +115,16 @@ func (s *service) run(ctx context.Context, stdout io.Writer) error {
 	engineEnd, serverEnd := make(chan error, 1), make(chan error, 1)
 	go func() { engineEnd <- s.engine.Run(engineCtx) }()
 	go func() { serverEnd <- s.server.Serve(s.listener) }()
-	go s.announce(ctx, stdout)
+	var announcing sync.WaitGroup
+	announcing.Go(func() { s.announce(ctx, stdout) })
+	defer announcing.Wait() // it ends with draining
 
 	var failed error
 	select {
 	case <-ctx.Done():
 		s.log.Info("draining")
 	case err := <-engineEnd:
-		failed = fmt.Errorf("run the engine: %w", errors.Join(err, errors.New("it ended by itself")))
+		failed = fmt.Errorf("run the engine: %w", err)
 		engineEnd <- nil
 	case err := <-serverEnd:
 		failed = fmt.Errorf("serve %s: %w", s.listener.Addr(), err)

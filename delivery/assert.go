@@ -21,7 +21,8 @@ const (
 	assertPermitTwice assertion = "permit_twice"
 	// assertNoPermit: a claim-first call without a permit of its fence.
 	assertNoPermit assertion = "call_without_permit"
-	// assertLateByte: a send-first request left with its lease all but over.
+	// assertLateByte: a message was sent without a look at its lease, or after
+	// one that found it all but over.
 	assertLateByte assertion = "late_first_byte"
 	// assertClaimConflict: two owners hold one fence.
 	assertClaimConflict assertion = "claim_conflict"

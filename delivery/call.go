@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -23,18 +24,36 @@ func (w *work) call() (channels.Result, notifier.Attempt) {
 	stop := w.keep()
 
 	w.fault(callBefore)
-	res := w.account.channel.Send(ctx, &channels.Call{Delivery: &l.Delivery, Fence: l.Fence, Guard: w.guard})
+	res := w.send(ctx)
 	w.fault(callAfter)
 
+	w.leaveRoom()
 	stop()
 	if w.guard.HiddenResend() {
 		w.e.asserts.fail(assertHiddenResend, l.Hold())
 	}
-	w.e.metrics.attempt(l, res, w.started, w.firstByte)
+	saw := w.looked.Load()
+	if res.Outcome == notifier.OutcomeSent && (saw == nil || saw.left < 0) {
+		w.e.asserts.fail(assertLateByte, l.Hold())
+	}
+	w.e.metrics.attempt(l, res, w.started, saw)
 	return res, notifier.Attempt{
 		StartedAt: w.started, Outcome: res.Outcome, Reason: res.Reason,
 		ProviderStatus: res.ProviderStatus, ProviderID: res.ProviderID,
 	}
+}
+
+// send calls the channel. A channel that panics has perhaps sent: the outcome
+// is unknown, and the process and its other deliveries go on.
+func (w *work) send(ctx context.Context) (res channels.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.e.log.Error("a channel panicked", "channel", string(w.account.kind), "delivery", w.lease.ID.String(),
+				"panic", p, "stack", string(debug.Stack()))
+			res = channels.Result{Reason: notifier.ReasonProviderError}
+		}
+	}()
+	return w.account.channel.Send(ctx, &channels.Call{Delivery: &w.lease.Delivery, Fence: w.lease.Fence, Guard: w.guard})
 }
 
 // keep renews the lease of a send-first call that outlasts a third of it, and

@@ -111,6 +111,8 @@ type Engine struct {
 	// there is one, nothing new is leased: a send whose outcome cannot be
 	// written is one that will be repeated, or lost.
 	unwritten atomic.Int64
+	// orphans are the accounts that deliveries wait for in vain.
+	orphans atomic.Pointer[[]string]
 	// healthy is the instant of the last write that the ledger took.
 	healthy atomic.Int64
 	// calls is cancelled when draining has taken too long.
@@ -127,7 +129,9 @@ type accountKey struct {
 // of the provider call: a write given up early has often happened all the same.
 const ledgerTimeout = 10 * time.Second
 
-// Batch sizes. A crash loses at most one permit batch beside the calls on the wire.
+// Batch sizes. permitBatch is also how many permits of one account may be ahead
+// of their calls, however slowly those find a connection: a crash makes at most
+// as many unknowns, beside the calls on the wire.
 const (
 	acceptBatch   = 200
 	permitBatch   = 32
@@ -231,6 +235,9 @@ func (e *Engine) Ready(context.Context) ([]string, error) {
 		return nil, fmt.Errorf("%w: starting", ErrNotReady)
 	case time.Since(time.Unix(0, e.healthy.Load())) > 3*sweepEvery+ledgerTimeout:
 		return nil, fmt.Errorf("%w: the ledger takes no writes", ErrNotReady)
+	}
+	if o := e.orphans.Load(); o != nil {
+		return *o, nil
 	}
 	return nil, nil
 }

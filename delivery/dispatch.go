@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,9 @@ type account struct {
 	channel channels.Channel
 	slots   int
 	wake    chan struct{}
+	// room holds a token for each permit that was asked for and whose call has
+	// not passed its gate: what a crash turns into unknowns that were never sent.
+	room chan struct{}
 
 	mu sync.Mutex
 	// used counts the slots taken by each priority.
@@ -34,6 +38,7 @@ func newAccount(kind notifier.Channel, name string, a Account) *account {
 	return &account{
 		kind: kind, name: name, channel: a.Channel, slots: slots,
 		wake: make(chan struct{}, 1),
+		room: make(chan struct{}, permitBatch),
 		used: map[notifier.Priority]int{}, due: map[notifier.Priority]time.Time{},
 	}
 }
@@ -218,8 +223,9 @@ func (e *Engine) start(a *account, l *notifier.Leased, since reading) {
 	e.inFlight.Go(func() {
 		defer a.release(l.Lane.Priority)
 		w := newWork(e, a, l, since)
-		// Not the context of Run: what has been begun is ended in order.
-		switch ctx := e.calls; l.Order {
+		// Not the context of Run: what has been begun is ended in order, and only
+		// the call itself is cut off when draining takes too long.
+		switch ctx := context.Background(); l.Order {
 		case notifier.OrderClaimFirst:
 			w.claimFirst(ctx)
 		case notifier.OrderSendFirst:
@@ -240,15 +246,31 @@ func (e *Engine) pollLoop(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			e.log.Error("ask for the lanes", "err", err)
 		}
+		var orphans []string
 		for lane, due := range lanes {
 			if a := e.accounts[accountKey{lane.Channel, lane.Account}]; a != nil {
 				a.dueAt(lane.Priority, due)
+				continue
 			}
+			orphans = append(orphans, "account:"+string(lane.Channel)+"."+lane.Account)
+		}
+		if err == nil {
+			e.orphaned(orphans)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// orphaned notes the accounts that deliveries wait for and that are not
+// configured: they wait until the account is back or they expire.
+func (e *Engine) orphaned(accounts []string) {
+	slices.Sort(accounts)
+	accounts = slices.Compact(accounts)
+	if last := e.orphans.Swap(&accounts); len(accounts) > 0 && (last == nil || !slices.Equal(*last, accounts)) {
+		e.log.Warn("deliveries wait for accounts that are not configured", "accounts", accounts)
 	}
 }

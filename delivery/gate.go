@@ -39,15 +39,25 @@ const maxMargin = 500 * time.Millisecond
 func margin(lease time.Duration) time.Duration { return min(maxMargin, lease/8) }
 
 // look is the last look before the first byte: whether this attempt is still
-// ours to make. It asks no store; nothing may take time here.
+// ours to make. It asks no store; nothing may take time here. The transport may
+// call it from a goroutine that outlives the call.
 func (w *work) look() error {
 	h := w.held.Load()
-	if h.lasts-h.since.elapsed() < margin(h.lasts) {
+	left := h.lasts - h.since.elapsed()
+	if left < margin(h.lasts) {
 		return errLeaseSpent
 	}
-	if !time.Now().Before(w.lease.ExpiresAt) {
+	now := time.Now()
+	if !now.Before(w.lease.ExpiresAt) {
 		return errTooLate
 	}
-	w.firstByte = time.Now()
+	w.looked.Store(&looked{at: now, left: left - margin(h.lasts)})
 	return nil
+}
+
+// looked is what a look that let the request through saw.
+type looked struct {
+	at time.Time
+	// left is what the lease had beyond its margin.
+	left time.Duration
 }

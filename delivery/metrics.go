@@ -71,13 +71,13 @@ func newMetrics(reg prometheus.Registerer, r Reader) (*metrics, error) {
 
 func (m *metrics) repeat(hop, typ string) { m.repeats.WithLabelValues(hop, typ).Inc() }
 
-// attempt counts one provider call. firstByte is zero when nothing left.
-func (m *metrics) attempt(l *notifier.Leased, res channels.Result, started, firstByte time.Time) {
+// attempt counts one provider call. saw is nil when nothing left.
+func (m *metrics) attempt(l *notifier.Leased, res channels.Result, started time.Time, saw *looked) {
 	ch, account := string(l.Lane.Channel), l.Lane.Account
 	m.attempts.WithLabelValues(ch, account, res.Outcome.String(), string(res.Reason)).Inc()
 	m.sendSeconds.WithLabelValues(ch, account).Observe(time.Since(started).Seconds())
-	if !firstByte.IsZero() && l.Tries == 0 {
-		m.acceptToSend.WithLabelValues(l.Type).Observe(max(0, firstByte.Sub(l.SendAt).Seconds()))
+	if saw != nil && l.Tries == 0 {
+		m.acceptToSend.WithLabelValues(l.Type).Observe(max(0, saw.at.Sub(l.SendAt).Seconds()))
 	}
 }
 

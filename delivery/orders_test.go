@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/channels"
+	"github.com/seed-4b260dfd/notifier/delivery"
 )
 
 func result(o notifier.Outcome, r notifier.Reason) channels.Result {
@@ -261,5 +262,43 @@ func TestDrain(t *testing.T) {
 		if d := w.settled(id); d.State != notifier.StateSent || d.PossibleEffects != 1 {
 			t.Errorf("got %s with %d possible effects after the restart, want sent with 1", d.State, d.PossibleEffects)
 		}
+	}
+}
+
+func TestCall_AChannelThatPanicsLeavesAnUnknown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.provider.answer = func(_ context.Context, n int, c *channels.Call) channels.Result {
+		if c.Delivery.Key == "poison" {
+			panic("a library's bug")
+		}
+		return result(notifier.OutcomeSent, "")
+	}
+	poison, neighbour := w.accept(request("nudge", "poison")), w.accept(request("nudge", "k"))
+	if d := w.settled(poison.ID); d.State != notifier.StateUnknown || d.Reason != notifier.ReasonProviderError {
+		t.Errorf("got %s %s, want unknown provider_error", d.State, d.Reason)
+	}
+	if d := w.settled(neighbour.ID); d.State != notifier.StateSent {
+		t.Errorf("its neighbour: got %s, want sent", d.State)
+	}
+}
+
+func TestReady_NamesAnAccountThatDeliveriesWaitForInVain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	req := request("nudge", "k")
+	req.SendAt = time.Now().Add(time.Hour)
+	id := w.accept(req).ID
+	w.stop()
+	w = openWorld(t, w.path, func(c *delivery.Config, _ map[string]string) {
+		shop := c.Accounts[notifier.ChannelAPNs]["shop"]
+		c.Accounts[notifier.ChannelAPNs] = map[string]delivery.Account{"renamed": shop}
+	})
+	until(t, "the account is named", func() bool {
+		degraded, err := w.engine.Ready(t.Context())
+		return err == nil && cmp.Equal(degraded, []string{"account:apns.shop"})
+	})
+	if d := w.read(id); d.State != notifier.StatePending {
+		t.Errorf("got %s, want pending", d.State)
 	}
 }

@@ -23,9 +23,11 @@ type work struct {
 	held atomic.Pointer[held]
 	// permitted is set by the permit; no claim-first call goes without it.
 	permitted bool
-	started   time.Time
-	firstByte time.Time
-	guard     *channels.Guard
+	// inRoom is set while the work holds one of the account's tokens for permits.
+	inRoom  atomic.Bool
+	started time.Time
+	guard   *channels.Guard
+	looked  atomic.Pointer[looked]
 }
 
 // held says since when, by three clocks, a lease has run and how long it lasts.
@@ -52,6 +54,25 @@ func (w *work) fault(s step) { faultPoint(s, &w.lease.Delivery) }
 func (w *work) left() time.Duration {
 	h := w.held.Load()
 	return h.lasts - h.since.elapsed()
+}
+
+// enterRoom waits until the account has room for one more permit. It reports
+// false when the process ends meanwhile.
+func (w *work) enterRoom(ctx context.Context) bool {
+	select {
+	case w.account.room <- struct{}{}:
+		w.inRoom.Store(true)
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leaveRoom makes room for another permit: the call is on the wire, or over.
+func (w *work) leaveRoom() {
+	if w.inRoom.CompareAndSwap(true, false) {
+		<-w.account.room
+	}
 }
 
 // refuse says why no attempt may start now, whatever the order.

@@ -44,6 +44,10 @@ func (w *writer) accept(in *notifier.Intent) (notifier.Stored, error) {
 	if in.ReplayOnly {
 		return w.replayOnly(in)
 	}
+	if in.ReplayOnly {
+		first, err := w.replay(in)
+		return orZero(first), err
+	}
 	keep := in.SendAt
 	if in.ExpiresAt.After(keep) {
 		keep = in.ExpiresAt
@@ -89,19 +93,25 @@ func orZero(s *notifier.Stored) notifier.Stored {
 	return *s
 }
 
-// replay returns the first copy of a key, or nil when the key has had its
-// time and nothing of its notification is in the queue: then the intent is a
-// new notification.
+// replay returns the first copy of a key, or nil when there is none: the key
+// is not known, or it has had its time and nothing of its notification is in
+// the queue. Then the intent is a new notification.
 func (w *writer) replay(in *notifier.Intent) (*notifier.Stored, error) {
 	const (
 		find = `SELECT i.keep_until, n.n, n.nid, n.fingerprint, n.parts, n.accepted_at
-			FROM idem i CROSS JOIN notification n ON n.n = i.n WHERE i.tenant = ? AND i.key = ?`
+			FROM idem i LEFT JOIN notification n ON n.n = i.n WHERE i.tenant = ? AND i.key = ?`
 		open  = `SELECT 1 FROM queue WHERE nid = ? LIMIT 1`
 		count = `UPDATE notification SET repeats = repeats + 1 WHERE n = ?`
 	)
 	r, err := w.first(find, in.Tenant, in.Key)
-	if err != nil || r == nil {
-		return nil, fmt.Errorf("find the key's notification: %w", orMissing(err))
+	if err != nil {
+		return nil, fmt.Errorf("find the key: %w", err)
+	}
+	if r == nil {
+		return nil, nil
+	}
+	if r.bytes(2) == nil {
+		return nil, fmt.Errorf("find the key's notification: %w", errMissing)
 	}
 	if r.int(0) <= micros(w.now) {
 		waiting, err := w.first(open, r.bytes(2))

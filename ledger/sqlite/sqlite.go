@@ -32,7 +32,7 @@ import (
 var ErrClosed = errors.New("ledger is closed")
 
 const (
-	// cachePages bounds the writer's page cache, in KiB: what is hot is small,
+	// writerCacheKiB bounds the writer's page cache: what is hot is small,
 	// and the rest of a million deliveries must not live in memory.
 	writerCacheKiB = 8 << 10
 	readerCacheKiB = 1 << 10
@@ -85,6 +85,11 @@ func Open(ctx context.Context, path string, opts ...Option) (*Ledger, error) {
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	// Data and size are what a commit needs on the disk, the file's times are
+	// not: leaving those out spares the file system's own journal.
+	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	f, err := lock(path)

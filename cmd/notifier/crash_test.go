@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -9,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -316,4 +319,66 @@ func TestCrashMatrix_SeesAMissingPermit(t *testing.T) {
 			t.Errorf("a build without the permit passes rule %s; the checks found %v", rule, found)
 		}
 	}
+}
+
+// What a kill costs claim-first is bounded: the permits of one micro-batch and
+// the calls on the wire, however much is in flight. Here a hundred messages
+// come at once, and the process dies with a permit in its hand.
+func TestCrash_PermitsOpenAtTheKill(t *testing.T) {
+	t.Parallel()
+	// inTheProcess is for calls that had passed their gate, and whose bytes had
+	// not left: no provider can tell them from those that had not.
+	const messages, victim, inTheProcess = 100, 40, 8
+	bin := buildBinary(t, "faultpoint")
+	sim := startProviders(t)
+	sim.SetFaults([]simulate.Fault{{Channel: "apns", Kind: simulate.FaultDelay, Delay: 50 * time.Millisecond}})
+	dir := installation(t, sim, map[string]string{"note": quickPolicy(notifier.OrderClaimFirst, 0)})
+	s := newServer(t, bin, dir, "NOTIFIER_FAULT=permit.after", "NOTIFIER_FAULT_KEY=victim", "NOTIFIER_FAULT_ONCE="+filepath.Join(dir, "struck"))
+	s.start()
+	ids, errs := make([]string, messages), make([]error, messages)
+	var senders sync.WaitGroup
+	for i := range messages {
+		key := fmt.Sprintf("other-%d", i)
+		if i == victim {
+			key = "victim"
+		}
+		m := message{Key: key, Type: "note", Recipient: fmt.Sprintf("u_%d", i), To: to(sim, "apns", i), Data: map[string]string{"text": "hello"}}
+		senders.Go(func() { ids[i], errs[i] = s.send(m) })
+	}
+	s.awaitDeath()
+	open := openLeases(t, s.ledger())
+	s.start()
+	senders.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	notes := s.settled(ids)
+	entries := sim.Effects()
+	for _, b := range checkLog(entries, notes) {
+		t.Errorf("%s", b)
+	}
+	permitted, called := map[string]bool{}, 0
+	for _, l := range open {
+		if l.permitted {
+			permitted[l.id] = true
+		}
+	}
+	for _, e := range entries {
+		if permitted[e.Delivery] {
+			called++
+		}
+	}
+	unknown := map[string]bool{}
+	for _, d := range deliveriesOf(notes, "note") {
+		if d.State == notifier.StateUnknown {
+			unknown[d.ID.String()] = true
+		}
+	}
+	if diff := cmp.Diff(permitted, unknown); diff != "" {
+		t.Errorf("not the deliveries whose permit the kill met are unknown (-permit +unknown):\n%s", diff)
+	}
+	if lost := len(permitted) - called; lost < 1 || lost > permitBatch+inTheProcess {
+		t.Errorf("%d permits were open and not called, want 1 to %d", lost, permitBatch+inTheProcess)
+	}
+	t.Logf("%d permits open at the kill, %d of them called; %d of %d messages sent", len(permitted), called, messages-len(unknown), messages)
 }

@@ -243,6 +243,7 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		"serve, several mistakes":        {[]string{"serve", "-config", filepath.Join(bad, "bad.yaml")}, 1, `more: run "notifier check -config`},
 		"serve, no account":              {[]string{"serve", "-config", filepath.Join(bad, "no-account.yaml")}, 1, "no account for webhook is configured; add one under channels.webhook"},
 		"serve, ledger in use":           {[]string{"serve", "-config", config}, 1, "one process at a time: stop it, or give this one a ledger of its own"},
+		"serve, ledger nowhere":          {[]string{"serve", "-config", copyConfig(t, dir, "sqlite:notifier.db", "sqlite:no/such/n.db")}, 1, "make the folder "},
 		"serve, port taken":              {[]string{"serve", "-config", portTaken}, 1, "address already in use: stop the other process, or set another listen.http"},
 
 		"simulate without a folder": {[]string{"simulate"}, 2, `add -dir and the folder of "notifier init -simulated"`},
@@ -349,11 +350,15 @@ func copyConfig(t *testing.T, dir, old, changed string) string {
 		t.Fatal(err)
 	}
 	made := strings.NewReplacer(old, changed, "sqlite:notifier.db", "sqlite:other.db").Replace(string(src))
-	name := filepath.Join(dir, "changed.yaml")
-	if err := os.WriteFile(name, []byte(made), 0o600); err != nil {
+	f, err := os.CreateTemp(dir, "changed-*.yaml")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return name
+	defer f.Close()
+	if _, err := f.WriteString(made); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
 }
 
 // closedPort is an address at which nobody listens: its port is not one that

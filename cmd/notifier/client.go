@@ -28,7 +28,7 @@ const (
 	answerTime = 30 * time.Second
 )
 
-// client speaks with one server. It sends nothing twice by itself.
+// client speaks with one server.
 type client struct {
 	base string
 	key  string

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/seed-4b260dfd/notifier/api"
@@ -92,9 +93,11 @@ func loadConfig(file string, asked bool, getenv func(string) string) (*config, [
 		c.ledger = e.path(name)
 	}
 	problems = append(problems, e.problems...)
-	// What a wrong reference left empty is not reported a second time.
-	if len(e.problems) == 0 {
-		problems = append(problems, c.check()...)
+	for _, p := range c.check() {
+		// What a wrong reference left empty is not reported a second time.
+		if !slices.ContainsFunc(e.problems, func(q strictyaml.Problem) bool { return q.Line == p.Line }) {
+			problems = append(problems, p)
+		}
 	}
 	for i := range problems {
 		problems[i].Message = redact(c.secrets, problems[i].Message)

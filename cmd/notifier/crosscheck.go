@@ -65,10 +65,8 @@ func (c *crossChecker) channel(p *policy.Policy, i int) bool {
 			i, ch.Template, ch.Channel, c.templatePath(ch)))
 	}
 	for _, t := range of {
-		if !c.used[t] {
-			c.used[t] = true
-			c.variables(p, t)
-		}
+		c.used[t] = true
+		c.variables(p, t)
 		c.dryRun(p, t, w.kind)
 	}
 	return len(of) > 0

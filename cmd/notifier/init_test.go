@@ -107,6 +107,31 @@ func TestRender_DataFromAFile(t *testing.T) {
 	}
 }
 
+func TestRender_EveryExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	articles := `{"week": "49", "articles": [{"title": "Tea & talk", "url": "https://example.com/1"}, {"title": "Rain", "url": "https://example.com/2"}]}`
+	writeFiles(t, dir, map[string]string{"digest.json": articles})
+	for typ, tc := range map[string]struct {
+		data []string
+		want string
+	}{
+		"order_shipped": {[]string{"order_id=42", "carrier=DHL", "tracking_url=https://example.com/t"}, `Follow it here: https://example.com/t`},
+		"login_code":    {[]string{"code=123456"}, `123456 is your code`},
+		"weekly_digest": {[]string{"@" + filepath.Join(dir, "digest.json")}, `Tea &amp; talk</a>`},
+		"price_drop":    {[]string{"article_id=1", "article=Kettle", "price=20 €", "dropped_by=5 €"}, `Now 20 €, 5 € less than before.`},
+		"payment_event": {[]string{"payment_id=1", "status=paid", "amount=1", "currency=EUR"}, `"type": "payment.status"`},
+	} {
+		args := []string{"render", typ, "-policies", "../../examples/policies", "-templates", "../../examples/templates"}
+		for _, d := range tc.data {
+			args = append(args, "-data", d)
+		}
+		if got := newCLI(t, nil).ok(args...); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: got\n%s\nwithout %s", typ, got, tc.want)
+		}
+	}
+}
+
 func TestCheck_PrintsSchedules(t *testing.T) {
 	t.Parallel()
 	got := newCLI(t, nil).ok("check", "-v", "-policies", "../../examples/policies", "-templates", "../../examples/templates")

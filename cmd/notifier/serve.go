@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -45,10 +47,16 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		return err
 	}
 	log := pr.logger(p.stderr)
+	for _, warning := range pr.problems {
+		log.Warn(warning.Message, slog.String("at", warning.Place()))
+	}
 
 	// The ledger, which belongs to this process from here on.
 	ledger, err := sqlite.Open(ctx, pr.ledger)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: make the folder %s, or set another ledger in %s", err, filepath.Dir(pr.ledger), configName)
+	case err != nil:
 		return err
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
@@ -93,6 +101,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		Log:        log,
 		Draining:   draining,
 	}))
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	s := &service{engine: engine, server: server, listener: listener, draining: draining, log: log}
 	return s.run(ctx, p.stdout)
 }
@@ -143,7 +152,11 @@ func (s *service) run(ctx context.Context, stdout io.Writer) error {
 		failed = errors.Join(failed, err)
 	}
 	stopEngine()
-	return errors.Join(failed, <-engineEnd)
+	// An engine that was still starting up has not got to do anything.
+	if err := <-engineEnd; err != nil && !errors.Is(err, context.Canceled) {
+		failed = errors.Join(failed, fmt.Errorf("end the engine: %w", err))
+	}
+	return failed
 }
 
 // announce prints the one line that says that notifications are accepted.

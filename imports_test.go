@@ -99,7 +99,7 @@ var graph = map[string]imports{
 	"cmd/notifier": {
 		ours:   []string{everything},
 		theirs: []string{prometheus, jsonv2, "github.com/sideshow/apns2", http2, sys},
-		tests:  []string{"modernc.org/sqlite"}, // looks into the file that a killed server left
+		tests:  []string{"modernc.org/sqlite", "modernc.org/libc"}, // looks into the file that a killed server left, and at its syncs
 	},
 }
 

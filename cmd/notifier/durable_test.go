@@ -1,11 +1,28 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/api"
+	"github.com/seed-4b260dfd/notifier/caps"
+	"github.com/seed-4b260dfd/notifier/channels"
+	"github.com/seed-4b260dfd/notifier/channels/webhook"
+	"github.com/seed-4b260dfd/notifier/claims"
+	"github.com/seed-4b260dfd/notifier/delivery"
+	"github.com/seed-4b260dfd/notifier/ledger/sqlite"
+	"github.com/seed-4b260dfd/notifier/policy"
+	"github.com/seed-4b260dfd/notifier/templates"
 )
 
 // A 202 is a promise: a hundred times the server dies the moment it was given,
@@ -57,3 +74,124 @@ func TestDurable_KilledAfterEveryAnswer(t *testing.T) {
 	}
 	t.Logf("%d kills, %d sent, %d whose permit was open at the kill", kills, sent, kills-sent)
 }
+
+// notSynced is what the test below says of an early answer; the one after it
+// looks for it.
+const notSynced = "its commit was in the log and not on the disk"
+
+// Whoever has a 202 may lose the power a moment later: at every one of them
+// the writes of its commit have been synced. What syncs is the real file
+// layer under the real ledger, engine and handler.
+func TestDurable_SyncedBeforeEveryAnswer(t *testing.T) {
+	t.Parallel()
+	const callers, each = 8, 10
+	recorder := recordSyncs(t)
+	early := make(chan string, callers*each)
+	handler := stackOver(t, sqlite.WithVFS(recorder.name))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("Idempotency-Key")
+		handler.ServeHTTP(&onStatus{ResponseWriter: w, look: func(status int) {
+			if why := recorder.durable(key); status == http.StatusAccepted && why != "" {
+				early <- key + ": " + why
+			}
+		}}, r)
+	}))
+	defer srv.Close()
+	s := &server{t: t, base: srv.URL}
+	var group sync.WaitGroup
+	for c := range callers {
+		group.Go(func() {
+			for i := range each {
+				m := message{Key: fmt.Sprintf("key-%d-%d", c, i), Type: "note", Recipient: "u_1", Data: map[string]string{"text": "hello"},
+					To: map[string][]map[string]string{"webhook": {{"url": fmt.Sprintf("https://example.com/%d/%d", c, i)}}}}
+				if _, status, err := s.post(m); err != nil || status != http.StatusAccepted {
+					t.Errorf("%s was answered %d, %v", m.Key, status, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(early)
+	for e := range early {
+		t.Errorf("a 202 left too early: %s", e)
+	}
+	commits, writes, synced := recorder.counts()
+	if commits == 0 {
+		t.Errorf("the recorder saw no commit at all")
+	}
+	t.Logf("%d answers, %d commits, %d of %d writes to the log synced", callers*each, commits, synced, writes)
+}
+
+// The test above has to be able to fail: it does in a build whose ledger does
+// not wait for the disk.
+func TestDurable_SeesAMissingSync(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "test", "-count=1", "-tags", "mutant_sync_off", "-run", "^TestDurable_SyncedBeforeEveryAnswer$", ".").CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || !bytes.Contains(out, []byte(notSynced)) {
+		t.Errorf("a build with synchronous=OFF passes: %v\n%s", err, out)
+	}
+}
+
+// onStatus calls look with the status before it is on its way.
+type onStatus struct {
+	http.ResponseWriter
+	look func(status int)
+}
+
+func (w *onStatus) WriteHeader(status int) {
+	w.look(status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// stackOver is everything from the HTTP handler down to a ledger in a file,
+// running, with a provider that takes whatever it is given.
+func stackOver(t *testing.T, opts ...sqlite.Option) http.Handler {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ledger, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "ledger.db"), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, problems := policy.Load(fstest.MapFS{"note.yaml": {Data: []byte(
+		"order: send_first\nexpires_after: 1h\nchannels: [{channel: webhook, account: out}]\ndata: {text: {required: true}}\n")}}, ".")
+	rendered, more := templates.Load(fstest.MapFS{"note/webhook.yaml": {Data: []byte("body: {text: \"{{.text}}\"}\n")}}, ".")
+	for _, p := range append(problems, more...) {
+		if !p.Warning {
+			t.Fatal(p)
+		}
+	}
+	engine, err := delivery.New(delivery.Config{
+		Ledger: ledger, Claims: claims.NewMemory(), Caps: caps.NewMemory(), Policies: policies, Templates: rendered,
+		Kinds:     map[notifier.Channel]channels.Kind{notifier.ChannelWebhook: webhook.Kind{}},
+		Accounts:  map[notifier.Channel]map[string]delivery.Account{notifier.ChannelWebhook: {"out": {Channel: takesAll{}}}},
+		SoleOwner: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, ledger.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the engine accepts", func() bool {
+		_, err := engine.Ready(ctx)
+		return err == nil
+	})
+	return api.NewHandler(api.Config{Accepter: engine, Reader: ledger, Waiter: engine, Health: engine})
+}
+
+// takesAll is a provider that takes everything.
+type takesAll struct{}
+
+func (takesAll) Send(_ context.Context, c *channels.Call) channels.Result {
+	if err := c.Guard.Pass(); err != nil {
+		return channels.Result{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonGate}
+	}
+	return channels.Result{Outcome: notifier.OutcomeSent, ProviderStatus: "200"}
+}
+
+func (takesAll) Close() error { return nil }

@@ -52,6 +52,8 @@ func (w *work) look() error {
 		return errTooLate
 	}
 	w.looked.Store(&looked{at: now, left: left - margin(h.lasts)})
+	// From here on the call counts as on the wire: there is room for another permit.
+	w.leaveRoom()
 	return nil
 }
 

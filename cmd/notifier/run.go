@@ -35,6 +35,7 @@ func commands() []command {
 		{"simulate", "-dir DIR [-faults FILE]", "runs simulated providers", (command).simulate},
 		{"send", "-type T -recipient R -key K -to channel=address… [-data name=value…] [-wait 10s]", "sends through a server", (command).send},
 		{"status", "ID | -key K [-json]", "shows a notification with its timeline", (command).status},
+		{"bench", "[-server URL -type T] [-inflight N] [-duration D] [-rate N] [-order O] [-pending N] [-soak D] [-json]", "measures a server beside a bare chain, and checks the providers' log", (command).bench},
 		{"version", "", "prints version, commit and Go", (command).version},
 	}
 }

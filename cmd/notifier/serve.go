@@ -68,7 +68,9 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	defer closeAccounts()
 
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "notifier_ledger_commits_total", Help: "Commits of the ledger that changed something."},
+			func() float64 { return float64(ledger.Commits()) }))
 	engine, err := delivery.New(delivery.Config{
 		Ledger:     ledger,
 		Claims:     claims.NewMemory(),

@@ -63,8 +63,36 @@ type answer struct {
 	body     []byte
 }
 
-// call makes one request and returns the answer if it is a success.
+// startPatience is how long a server that does not listen yet is waited for: it
+// may have been started a moment ago.
+const (
+	startPatience = 2 * time.Second
+	startPause    = 50 * time.Millisecond
+)
+
+// call makes a request and returns the answer if it is a success. Only while
+// nothing can have arrived is it made again.
 func (c *client) call(ctx context.Context, method, path string, header http.Header, body []byte, wait time.Duration) (*answer, error) {
+	patience, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		a, err := c.callOnce(ctx, method, path, header, body, wait)
+		if !errors.As(err, new(notListening)) {
+			return a, err
+		}
+		select {
+		case <-time.After(startPause):
+		case <-patience.Done():
+			return nil, err
+		}
+	}
+}
+
+// notListening is the error of a request whose connection was never made, or
+// that a server refused because it is starting: nothing has arrived.
+type notListening struct{ error }
+
+func (c *client) callOnce(ctx context.Context, method, path string, header http.Header, body []byte, wait time.Duration) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+wait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
@@ -106,7 +134,7 @@ func (c *client) unreachable(method string, err error) error {
 		err = u.Err
 	}
 	if neverConnected(err) {
-		return fmt.Errorf(`cannot reach %s (%v): start it with "notifier serve", or name another with -server or NOTIFIER_SERVER`, c.base, err)
+		return notListening{fmt.Errorf(`cannot reach %s (%v): start it with "notifier serve", or name another with -server or NOTIFIER_SERVER`, c.base, err)}
 	}
 	if method == http.MethodPost {
 		return fmt.Errorf("no answer from %s (%v): it may have been accepted: send again with the same -key, which makes no second one", c.base, err)
@@ -140,6 +168,9 @@ func problemOf(body []byte) error {
 	}
 	if doc.Code == notifier.CodeKeyReused && doc.ID != "" {
 		line += `; "notifier status ` + doc.ID + `" shows the first`
+	}
+	if doc.Code == notifier.CodeOverloaded {
+		return notListening{errors.New(printable(line))}
 	}
 	return errors.New(printable(line))
 }

@@ -1,16 +1,12 @@
 package channels
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // Protocol is the version of HTTP that a provider speaks.
@@ -26,12 +22,7 @@ const (
 	handshakeTimeout = 10 * time.Second
 	// idleHTTP1 lies below the 60 s after which common servers hang up: a
 	// request that meets their hanging up has an unknown outcome.
-	idleHTTP1 = 30 * time.Second
-	// idleHTTP2 may be long, since pings notice a peer that went away.
-	idleHTTP2        = 10 * time.Minute
-	pingAfter        = 15 * time.Second
-	pingTimeout      = 10 * time.Second
-	writeStall       = 15 * time.Second
+	idleHTTP1        = 30 * time.Second
 	maxHeaderBytes   = 64 << 10
 	defaultIdleConns = 100
 )
@@ -96,78 +87,4 @@ func newHTTP1(cfg AccountConfig, t *tls.Config) http.RoundTripper {
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 	}
-}
-
-// newHTTP2 drives HTTP/2 through golang.org/x/net rather than net/http, which
-// in Go 1.26 sends a request on new connections without end when its stream is
-// reset with PROTOCOL_ERROR. There is one connection, and calls wait for a
-// stream on it: a provider that starts with few streams is not met by a
-// connection for each call.
-func newHTTP2(cfg AccountConfig, t *tls.Config) http.RoundTripper {
-	dial := Dialer(cfg.AllowPrivate)
-	return prompt{&http2.Transport{
-		TLSClientConfig: t,
-		DialTLSContext: func(ctx context.Context, network, addr string, t *tls.Config) (net.Conn, error) {
-			return dialHTTP2(ctx, dial, network, addr, t)
-		},
-		StrictMaxConcurrentStreams: true,
-		IdleConnTimeout:            idleHTTP2,
-		ReadIdleTimeout:            pingAfter,
-		PingTimeout:                pingTimeout,
-		WriteByteTimeout:           writeStall,
-		MaxHeaderListSize:          maxHeaderBytes,
-		DisableCompression:         true,
-	}}
-}
-
-func dialHTTP2(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), network, addr string, t *tls.Config) (net.Conn, error) {
-	raw, err := dial(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
-	conn := tls.Client(raw, t)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		raw.Close()
-		return nil, fmt.Errorf("handshake with %s: %w", addr, err)
-	}
-	if got := conn.ConnectionState().NegotiatedProtocol; got != http2.NextProtoTLS {
-		raw.Close()
-		return nil, fmt.Errorf("handshake with %s: the peer does not speak HTTP/2 (ALPN %q)", addr, got)
-	}
-	return conn, nil
-}
-
-// prompt returns when the request's context ends. The pool under it waits for
-// a dial that another request began, whatever the context says. The request
-// that is left behind there finds its gate closed.
-type prompt struct{ *http2.Transport }
-
-func (p prompt) RoundTrip(req *http.Request) (*http.Response, error) {
-	type answer struct {
-		resp *http.Response
-		err  error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		resp, err := p.Transport.RoundTrip(req)
-		done <- answer{resp, err}
-	}()
-	select {
-	case a := <-done:
-		return a.resp, a.err
-	case <-req.Context().Done():
-	}
-	select {
-	case a := <-done: // both at once: an answer is worth more
-		return a.resp, a.err
-	default:
-	}
-	go func() {
-		if a := <-done; a.err == nil {
-			a.resp.Body.Close()
-		}
-	}()
-	return nil, req.Context().Err()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,14 @@ type server struct {
 // serve starts a server whose handler runs after the body was read whole.
 func serve(t *testing.T, p Protocol, handler http.HandlerFunc) (*server, *http.Client) {
 	t.Helper()
+	s := newServer(handler)
+	s.EnableHTTP2 = p == HTTP2
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s, s.client(t, p)
+}
+
+func newServer(handler http.HandlerFunc) *server {
 	s := &server{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -37,15 +46,13 @@ func serve(t *testing.T, p Protocol, handler http.HandlerFunc) (*server, *http.C
 		s.whole.Add(1)
 		handler(w, r)
 	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			s.conns.Add(1)
 		}
 	}
-	s.EnableHTTP2 = p == HTTP2
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return s, s.client(t, p)
+	return s
 }
 
 func (s *server) client(t *testing.T, p Protocol) *http.Client {
@@ -293,40 +300,4 @@ func TestSingleShot_AnswerThatNeverEnds(t *testing.T) {
 			t.Errorf("kept %+v, want status 202 and an error for the body", a)
 		}
 	})
-}
-
-func TestNewClient_WaitingForAnothersDial(t *testing.T) {
-	t.Parallel()
-	// A peer that takes connections and never says a word.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	c, err := NewClient(AccountConfig{AllowPrivate: true}, HTTP2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "https://" + l.Addr().String()
-	first, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = do(first, t, c, &Guard{}, url, "{}", nil) })
-	conn, err := l.Accept() // the first call is dialling now
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	second, done := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer done()
-	g := &Guard{}
-	start := time.Now()
-	err = do(second, t, c, g, url, "{}", nil)
-	if took := time.Since(start); took > handshakeTimeout/2 {
-		t.Errorf("the second call came back after %v; its context had ended after 50ms", took)
-	}
-	if r := TransportResult(err, g); r.Outcome != notifier.OutcomeNotSent || r.Reason != notifier.ReasonUnreachable {
-		t.Errorf("got %+v, want not_sent, unreachable", r)
-	}
-	cancel()
-	wg.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -146,26 +147,39 @@ func TestTransportResult_RealConnections(t *testing.T) {
 	}
 }
 
-// In TLS 1.3 the refusal of our certificate comes after the request was written.
+// In TLS 1.3 the refusal of our certificate comes after the handshake, and
+// meets whatever was written meanwhile.
 func TestTransportResult_CertificateRequired(t *testing.T) {
 	t.Parallel()
-	for _, p := range []Protocol{HTTP1, HTTP2} {
-		s := &server{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			t.Error("the handler ran")
-		}))}
-		s.EnableHTTP2 = p == HTTP2
-		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
-		s.StartTLS()
-		t.Cleanup(s.Close)
-		g := &Guard{}
-		err := do(t.Context(), t, s.client(t, p), g, s.URL, "{}", nil)
-		got := TransportResult(err, g)
-		if got.Outcome != notifier.OutcomeNotSent {
-			t.Errorf("HTTP/%d: got %+v for %v, want not_sent", p, got, err)
-		}
-		if g.state.Load() == gatePassed && got.Reason != notifier.ReasonBadCredentials {
-			t.Errorf("HTTP/%d: got %+v, want the reason bad_credentials", p, got)
-		}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the handler ran")
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	c, err := NewClient(AccountConfig{CAFile: caFile(t, s), AllowPrivate: true}, HTTP1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Guard{}
+	err = do(t.Context(), t, c, g, s.URL, "{}", nil)
+	if got := TransportResult(err, g); got.Outcome != notifier.OutcomeNotSent && got.Reason != notifier.ReasonReplyLost {
+		t.Errorf("got %+v for %v, want not_sent, or reply_lost where the write failed first", got, err)
+	}
+
+	cfg, err := AccountConfig{CAFile: caFile(t, s)}.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", s.Listener.Addr().String(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, alert := conn.Read(make([]byte, 1))
+	if got := TransportResult(alert, passed()); got.Outcome != notifier.OutcomeNotSent || got.Reason != notifier.ReasonBadCredentials {
+		t.Errorf("got %+v for %v, want not_sent, bad_credentials", got, alert)
 	}
 }
 

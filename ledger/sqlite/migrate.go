@@ -79,7 +79,7 @@ func ledgerID(c *conn, now time.Time) (string, error) {
 	if _, err := c.exec(insert, fresh, micros(now)); err != nil {
 		return "", err
 	}
-	r, err := c.first(`SELECT ledger_id FROM meta`)
+	r, err := c.first(`SELECT ledger_id FROM meta WHERE one = 1`)
 	if err != nil {
 		return "", err
 	}

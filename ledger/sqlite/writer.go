@@ -123,11 +123,12 @@ func (l *Ledger) transact(w *writer, group []*op) error {
 			return err
 		}
 	}
+	changed := w.changed
 	if _, err := w.exec("COMMIT"); err != nil {
 		w.rollback()
 		return fmt.Errorf("commit: %w", err)
 	}
-	if w.changed { // the others cost no sync
+	if changed { // the others cost no sync
 		l.commits.Add(1)
 	}
 	return nil

@@ -28,8 +28,10 @@ func TestGuard_OneWay(t *testing.T) {
 		t.Error("a refused request was not proved unsent")
 	}
 	closed := &Guard{Look: func() error { return nil }}
-	if !closed.ProveUnsent() || !closed.ProveUnsent() {
-		t.Error("a request that never passed was not proved unsent, twice")
+	for range 2 {
+		if !closed.ProveUnsent() {
+			t.Error("a request that never passed was not proved unsent")
+		}
 	}
 	if err := closed.Pass(); !errors.Is(err, ErrGate) {
 		t.Errorf("a request passed a closed gate: %v", err)

@@ -18,6 +18,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/seed-4b260dfd/notifier"
 )
 
@@ -300,4 +302,37 @@ func TestSingleShot_AnswerThatNeverEnds(t *testing.T) {
 			t.Errorf("kept %+v, want status 202 and an error for the body", a)
 		}
 	})
+}
+
+// wire is a transport that keeps the request as the base saw it.
+type wire struct{ got *http.Request }
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.got = r
+	_, err := io.Copy(io.Discard, r.Body)
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, err
+}
+
+func TestSingleShot_NothingToRewind(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"{}", ""} {
+		w := &wire{}
+		header := http.Header{"Idempotency-Key": {"k1"}, "X-Idempotency-Key": nil, "Accept": {"*/*"}}
+		if err := do(t.Context(), t, &http.Client{Transport: SingleShot{w}}, &Guard{}, "https://example.com", body, header); err != nil {
+			t.Fatal(err)
+		}
+		if w.got.GetBody != nil || w.got.Body == http.NoBody {
+			t.Errorf("body %q can be rewound", body)
+		}
+		if want := int64(len(body)); w.got.ContentLength != want && (body != "" || w.got.ContentLength != -1) {
+			t.Errorf("body %q: the length is %d", body, w.got.ContentLength)
+		}
+		want := http.Header{"idempotency-key": {"k1"}, "Accept": {"*/*"}}
+		if diff := cmp.Diff(want, w.got.Header); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
+		if header["Idempotency-Key"] == nil {
+			t.Error("the caller's own headers were changed")
+		}
+	}
 }

@@ -61,6 +61,7 @@ func lostReason(err error) notifier.Reason {
 // types for these, so its texts are compared; from the front, since text that
 // the peer chose may follow.
 func refusedByPeer(err error) bool {
+	//lint:ignore SA1019 there is no other type for it
 	var goAway http2.GoAwayError // our stream was not above its last
 	if err == nil || errors.As(err, &goAway) {
 		return false

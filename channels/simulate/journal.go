@@ -65,7 +65,7 @@ var errJournalClosed = errors.New("the log is closed")
 
 // openJournal opens the log for appending. A last line without its end is from
 // a process killed while it wrote; its sender had no answer yet, and it is cut off.
-func openJournal(path string) (*journal, error) {
+func openJournal(path string, wrap func(io.WriteCloser) io.WriteCloser) (*journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the provider log: %w", err)
@@ -73,13 +73,12 @@ func openJournal(path string) (*journal, error) {
 	if err := cutTornLine(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("mend the provider log %q: %w", path, err), f.Close())
 	}
-	return newJournal(path, f), nil
-}
-
-func newJournal(path string, out io.WriteCloser) *journal {
-	j := &journal{path: path, out: out, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	j := &journal{path: path, out: f, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	if wrap != nil {
+		j.out = wrap(f)
+	}
 	go j.run()
-	return j
+	return j, nil
 }
 
 func cutTornLine(f *os.File) error {

@@ -43,6 +43,9 @@ type Config struct {
 	APNs, SMTP, HTTP string
 	// Seed makes faults with a probability repeatable.
 	Seed uint64
+
+	// wrapLog lets a test stand between the log and its file.
+	wrapLog func(io.WriteCloser) io.WriteCloser
 }
 
 // Server is three running providers.
@@ -78,7 +81,7 @@ func Start(cfg Config) (*Server, error) {
 	if err := s.listen(cfg); err != nil {
 		return nil, err
 	}
-	if s.journal, err = openJournal(filepath.Join(cfg.Dir, LogName)); err != nil {
+	if s.journal, err = openJournal(filepath.Join(cfg.Dir, LogName), cfg.wrapLog); err != nil {
 		s.closeListeners()
 		return nil, err
 	}

@@ -42,13 +42,13 @@ const deviceToken = "740f4707bebcf74f9b7c25d48e3358945f6aa01da5ddb387462c7eaf61b
 
 // apnsClient is a raw HTTP/2 client: nothing under it sends twice.
 type apnsClient struct {
-	t   *testing.T
+	t   testing.TB
 	s   *Server
 	tr  *http2.Transport
 	jwt string
 }
 
-func newAPNsClient(t *testing.T, s *Server) *apnsClient {
+func newAPNsClient(t testing.TB, s *Server) *apnsClient {
 	t.Helper()
 	ca, err := os.ReadFile(s.CAFile())
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/channels/simulate"
+	"github.com/seed-4b260dfd/notifier/ledger/sqlite" // and the driver
 )
 
 // openLease is a delivery that was leased, or had its permit, when the process
@@ -26,20 +26,7 @@ type openLease struct {
 // is started. It reads a copy: the next one is to find what the kill left.
 func openLeases(t testing.TB, path string) []openLease {
 	t.Helper()
-	copied := filepath.Join(t.TempDir(), "dead.db")
-	for _, suffix := range []string{"", "-wal"} {
-		b, err := os.ReadFile(path + suffix)
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(copied+suffix, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	db, err := sql.Open("sqlite", copied)
+	db, err := sql.Open("sqlite", copyLedger(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,4 +51,43 @@ func openLeases(t testing.TB, path string) []openLease {
 		t.Fatal(err)
 	}
 	return open
+}
+
+// copyLedger copies a ledger that no process has open: file and log.
+func copyLedger(t testing.TB, path string) (copied string) {
+	t.Helper()
+	copied = filepath.Join(t.TempDir(), "dead.db")
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + suffix)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(copied+suffix, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return copied
+}
+
+// checkPromise kills the server and reports whatever does not fit between the
+// providers' log and the notifications, and within the ledger that is left.
+func (s *server) checkPromise(entries []simulate.Entry, notes []notifier.Notification) {
+	s.t.Helper()
+	for _, b := range checkLog(entries, notes) {
+		s.t.Errorf("%s", b)
+	}
+	s.kill()
+	ledger, err := sqlite.Open(context.Background(), copyLedger(s.t, s.ledger()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, wrong := range ledger.Check(context.Background()) {
+		s.t.Errorf("the ledger: %s", wrong)
+	}
+	if err := ledger.Close(); err != nil {
+		s.t.Error(err)
+	}
 }

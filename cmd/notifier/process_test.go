@@ -234,6 +234,16 @@ type message struct {
 	Data      map[string]string              `json:"data"`
 }
 
+// address is the one address that a message goes to.
+func (m *message) address() string {
+	for _, of := range m.To {
+		for _, value := range of[0] {
+			return value
+		}
+	}
+	return ""
+}
+
 // errNoAnswer says that a request was perhaps stored: the same key tells.
 var errNoAnswer = errors.New("no answer")
 

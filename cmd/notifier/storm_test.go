@@ -27,7 +27,7 @@ const (
 	stormCap            = 3
 	// stormAnswerDelay is how long a provider takes to answer, so that kills
 	// meet calls on the wire.
-	stormAnswerDelay = 15 * time.Millisecond
+	stormAnswerDelay = 10 * time.Millisecond
 	// permitBatch is the most permits that one commit gives: what a kill may
 	// cost beside the calls on the wire.
 	permitBatch = 32
@@ -55,20 +55,18 @@ type stormKill struct {
 	open []openLease
 }
 
+// It runs beside no other test: how many calls a kill meets depends on how
+// much of the machine the server has.
 func TestStorm(t *testing.T) {
-	t.Parallel()
 	bin := buildBinary(t, "faultpoint")
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed_%d", seed), func(t *testing.T) {
-			t.Parallel()
 			t.Logf("seed %d", seed)
 			s := newStorm(t, bin, seed)
 			s.rage()
 			notes := s.server.settled(s.ids)
 			entries := s.sim.Effects()
-			for _, b := range checkLog(entries, notes) {
-				t.Errorf("%s", b)
-			}
+			s.server.checkPromise(entries, notes)
 			s.checkClaimFirst(entries, notes)
 			s.checkSendFirst(entries, notes)
 			s.checkCaps(entries, notes)

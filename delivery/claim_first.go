@@ -27,13 +27,13 @@ func (w *work) claimFirst(ctx context.Context) {
 		return
 	}
 	// Stop here: the same; the next attempt takes the unit's place.
-	if !w.enterRoom(ctx) {
+	defer w.leaveRoom()
+	if err := w.enterRoom(); err != nil {
 		w.refund(ctx)
 		w.unclaim(ctx)
-		w.handBack(errDraining)
+		w.handBack(err)
 		return
 	}
-	defer w.leaveRoom()
 	w.fault(permitBefore)
 	permitted := w.permit(ctx)
 	w.fault(permitAfter)

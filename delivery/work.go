@@ -56,16 +56,13 @@ func (w *work) left() time.Duration {
 	return h.lasts - h.since.elapsed()
 }
 
-// enterRoom waits until the account has room for one more permit. It reports
-// false when the process ends meanwhile.
-func (w *work) enterRoom(ctx context.Context) bool {
-	select {
-	case w.account.room <- struct{}{}:
-		w.inRoom.Store(true)
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// enterRoom waits until the account has room for one more permit, and then
+// says, as refuse does, why no attempt may start any more: the wait may have
+// been long.
+func (w *work) enterRoom() error {
+	w.account.room <- struct{}{}
+	w.inRoom.Store(true)
+	return w.refuse()
 }
 
 // leaveRoom makes room for another permit: the call is on the wire, or over.

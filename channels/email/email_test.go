@@ -44,6 +44,9 @@ func suite() []channelstest.Case {
 	unsent := result(notifier.OutcomeNotSent, notifier.ReasonUnreachable)
 	cases := []channelstest.Case{
 		{Name: "slow_dot", Fault: simulate.Fault{Kind: simulate.FaultSlowDot, Delay: 300 * time.Millisecond}, Want: sent, Received: 1},
+		// A small mail leaves in one piece with its dot: that the server closed
+		// before it read the dot cannot be told from here.
+		{Name: "close_before_dot", Fault: simulate.Fault{Kind: simulate.FaultCloseBeforeDot}, Want: lost},
 		{Name: "close_after_dot", Fault: simulate.Fault{Kind: simulate.FaultCloseAfterDot}, Want: lost, Received: 1},
 		{Name: "reply_dropped", Fault: simulate.Fault{Kind: simulate.FaultDropReply}, Want: lost, Received: 1},
 		{Name: "accept_then_close", Fault: simulate.Fault{Kind: simulate.FaultAcceptThenClose}, Want: sent, Received: 1},

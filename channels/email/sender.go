@@ -123,8 +123,11 @@ func opening(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !ok {
 		return context.WithTimeout(ctx, openTimeout)
 	}
-	total := time.Until(deadline)
-	return context.WithTimeout(ctx, min(total/2, max(total-dotTimeout, openTimeout)))
+	return context.WithTimeout(ctx, openingTime(time.Until(deadline)))
+}
+
+func openingTime(total time.Duration) time.Duration {
+	return min(total/2, max(total-dotTimeout, openTimeout))
 }
 
 // begin brings a connection up to 354. One that was idle may have been closed

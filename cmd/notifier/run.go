@@ -28,6 +28,7 @@ type command struct {
 // commands is every command that is built, in the order of the usage.
 func commands() []command {
 	return []command{
+		{"demo", "[-once] [-scene NAME]", "plays repeats, lost replies and crashes with nothing else installed", (command).demo},
 		{"init", "[-simulated] DIR", "makes a configuration, and one policy with templates per order", (command).initialise},
 		{"check", "[-config FILE] [-policies DIR] [-templates DIR] [-strict] [-v]", "finds every mistake in configuration, policies and templates", (command).check},
 		{"render", "TYPE [-data name=value] [-data @file] [-locale L]", "shows what a type's templates give", (command).render},

@@ -88,8 +88,8 @@ var readRows = []row{
 			{Channel: lane.Channel, State: notifier.StatePending, Reason: notifier.ReasonBreaker, Count: 1},
 			{Channel: lane.Channel, State: notifier.StatePending, Reason: notifier.ReasonScheduled, Count: 1},
 			{Channel: lane.Channel, State: notifier.StateSending, Count: 1},
-			{Channel: email.Channel, State: notifier.StatePending, Reason: notifier.ReasonDue, Count: 2, OldestDue: now},
 			{Channel: lane.Channel, State: notifier.StateUnknown, Reason: notifier.ReasonWorkerLost, Count: 1},
+			{Channel: email.Channel, State: notifier.StatePending, Reason: notifier.ReasonDue, Count: 2, OldestDue: now},
 		})
 	}},
 	{"an unknown that was sent after all is no backlog", func(w *world) {

@@ -57,6 +57,14 @@ var returnRows = []row{
 		w.giveBack(me, lost(l.Hold()))
 		w.wantState(l.ID, notifier.StatePending, notifier.ReasonBackoff, 1)
 	}},
+	{"what may have arrived is recorded, asked for or not", func(w *world) {
+		l := w.leased(sendFirst)
+		b := lost(l.Hold())
+		b.Record = false
+		w.giveBack(me, b)
+		w.wantState(l.ID, notifier.StatePending, notifier.ReasonBackoff, 1)
+		w.wantSpent(w.clock.Now(), unit(&l, 1, w.clock.Now()))
+	}},
 	{"said again it was done already, also when another has it now", func(w *world) {
 		l := w.leased(sendFirst)
 		w.giveBack(me, lost(l.Hold()))

@@ -221,5 +221,6 @@ func (w *writer) enqueue(d *notifier.Delivery, row int64, owner notifier.Owner, 
 	if err != nil {
 		return fmt.Errorf("queue a delivery: %w", err)
 	}
+	w.moved[tallyKey{lane, shown(state), reason}]++
 	return nil
 }

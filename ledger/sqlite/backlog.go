@@ -1,16 +1,22 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
 )
 
+// timed is a condition on queue rows: they wait for the clock alone.
+const timed = `reason IN ('scheduled', 'backoff', 'throttled', 'cap', 'quiet_hours')`
+
 // waitReason is the reason of a queue row as of a time: what waited for the
 // clock alone is due once its time has come.
-const waitReason = `CASE WHEN due <= ? AND reason IN ('scheduled', 'backoff', 'throttled', 'cap', 'quiet_hours') THEN 'due' ELSE reason END`
+const waitReason = `CASE WHEN due <= ? AND ` + timed + ` THEN 'due' ELSE reason END`
 
 // Lanes returns the lanes that hold deliveries that are not finished, with the
 // time at which the first of each is due. For a lane in which all are leased
@@ -46,38 +52,107 @@ func (l *Ledger) Lanes(ctx context.Context) (map[notifier.Lane]time.Time, error)
 }
 
 // Backlog counts what is not finished, and what ended unknown and nobody's
-// later word has settled, for the gauges. It reads the whole queue.
+// later word has settled, for the gauges. OldestDue stands on the entry of the
+// oldest due delivery of each lane alone.
 func (l *Ledger) Backlog(ctx context.Context) ([]notifier.Backlog, error) {
 	const (
-		open = `SELECT l.channel, q.state, q.why, sum(q.n), min(q.due) FROM (
-				SELECT lane, CASE state WHEN 'pending' THEN 'pending' ELSE 'sending' END AS state, ` + waitReason + ` AS why,
-					count(*) AS n, min(CASE WHEN state = 'pending' AND due <= ? THEN due END) AS due
-				FROM queue GROUP BY 1, 2, 3) q CROSS JOIN lane l ON l.id = q.lane GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
-		unknown = `SELECT l.channel, o.state, o.reason, count(*), NULL FROM outcome o INDEXED BY outcome_unknown
+		lanes   = `SELECT id, channel FROM lane`
+		overdue = `SELECT lane, reason, count(*) FROM queue INDEXED BY queue_timed
+			WHERE state = 'pending' AND ` + timed + ` AND due <= ? GROUP BY lane, reason`
+		oldest = `SELECT l.id, q.due, ` + waitReason + ` FROM lane l CROSS JOIN queue q ON (q.nid, q.ch) = (
+				SELECT f.nid, f.ch FROM queue f WHERE f.state = 'pending' AND f.lane = l.id ORDER BY f.due LIMIT 1)
+			WHERE q.due <= ?`
+		unknown = `SELECT l.id, o.reason, count(*) FROM outcome o INDEXED BY outcome_unknown
 			CROSS JOIN delivery d ON d.d = o.d CROSS JOIN lane l ON l.id = d.lane
 			WHERE o.state = 'unknown' AND NOT EXISTS (SELECT 1 FROM evidence e
 				WHERE e.nid = o.nid AND e.ch = o.ch AND e.kind = 'late' AND e.outcome = 'sent')
-			GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
+			GROUP BY 1, 2`
 	)
-	var out []notifier.Backlog
-	add := func(scan func(...any) error) error {
-		var b notifier.Backlog
-		var due *int64
-		if err := scan(&b.Channel, &b.State, &b.Reason, &b.Count, &due); err != nil {
-			return err
-		}
-		if due != nil {
-			b.OldestDue = fromMicros(*due)
-		}
-		out = append(out, b)
-		return nil
-	}
-	now := micros(l.now())
-	if err := query(ctx, l.reads, open, add, now, now); err != nil {
+	counts, err := l.tally.now(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("count the backlog: %w", err)
 	}
-	if err := query(ctx, l.reads, unknown, add); err != nil {
-		return nil, fmt.Errorf("count what ended unknown: %w", err)
+	now := micros(l.now())
+	b := backlog{channels: make(map[int64]notifier.Channel), due: make(map[tallyKey]int64)}
+	for _, step := range []struct {
+		text string
+		each func(scan func(...any) error) error
+		args []any
+	}{
+		{lanes, b.lane, nil},
+		{overdue, func(scan func(...any) error) error { return b.overdue(scan, counts) }, []any{now}},
+		{unknown, func(scan func(...any) error) error { return b.unknown(scan, counts) }, nil},
+		{oldest, b.oldest, []any{now, now}},
+	} {
+		if err := query(ctx, l.reads, step.text, step.each, step.args...); err != nil {
+			return nil, fmt.Errorf("count the backlog: %w", err)
+		}
 	}
-	return out, nil
+	return b.sum(counts), nil
+}
+
+// backlog puts counts by lane together by channel.
+type backlog struct {
+	channels map[int64]notifier.Channel
+	due      map[tallyKey]int64
+}
+
+func (b *backlog) lane(scan func(...any) error) error {
+	var id int64
+	var c notifier.Channel
+	err := scan(&id, &c)
+	b.channels[id] = c
+	return err
+}
+
+// overdue moves what is due by now to that reason. The counts are from a
+// moment before, so there may be fewer of them.
+func (b *backlog) overdue(scan func(...any) error, counts map[tallyKey]int64) error {
+	k, n := tallyKey{state: notifier.StatePending}, int64(0)
+	if err := scan(&k.lane, &k.reason, &n); err != nil {
+		return err
+	}
+	n = min(n, counts[k])
+	counts[k] -= n
+	k.reason = notifier.ReasonDue
+	counts[k] += n
+	return nil
+}
+
+func (b *backlog) unknown(scan func(...any) error, counts map[tallyKey]int64) error {
+	k, n := tallyKey{state: notifier.StateUnknown}, int64(0)
+	err := scan(&k.lane, &k.reason, &n)
+	counts[k] += n
+	return err
+}
+
+func (b *backlog) oldest(scan func(...any) error) error {
+	k, due := tallyKey{state: notifier.StatePending}, int64(0)
+	err := scan(&k.lane, &due, &k.reason)
+	b.due[k] = due
+	return err
+}
+
+func (b *backlog) sum(counts map[tallyKey]int64) []notifier.Backlog {
+	type key struct {
+		channel notifier.Channel
+		state   notifier.State
+		reason  notifier.Reason
+	}
+	sums := make(map[key]notifier.Backlog)
+	for k, n := range counts {
+		if n <= 0 {
+			continue
+		}
+		x := key{b.channels[k.lane], k.state, k.reason}
+		s := sums[x]
+		s.Channel, s.State, s.Reason, s.Count = x.channel, x.state, x.reason, s.Count+int(n)
+		if due, ok := b.due[k]; ok && (s.OldestDue.IsZero() || fromMicros(due).Before(s.OldestDue)) {
+			s.OldestDue = fromMicros(due)
+		}
+		sums[x] = s
+	}
+	return slices.SortedFunc(maps.Values(sums), func(a, b notifier.Backlog) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
+	})
 }

@@ -17,6 +17,7 @@ type held struct {
 	fence    int64
 	owner    string
 	ended    string
+	reason   notifier.Reason
 	leasedAt int64
 	tries    int
 	maybe    int
@@ -26,13 +27,13 @@ type held struct {
 }
 
 const heldColumns = `q.nid, q.ch, q.d, q.lane, q.ord, q.capped, q.state, q.fence, q.owner, q.ended, q.leased_at,
-	q.tries, q.maybe, q.fails, q.cancel, d.terms`
+	q.tries, q.maybe, q.fails, q.cancel, d.terms, q.reason`
 
 func heldOf(r row) held {
 	return held{
 		id: deliveryID(r.bytes(0), r.int(1)), d: r.int(2), lane: r.int(3), order: notifier.Order(r.str(4)), capped: r.int(5) != 0,
 		state: r.str(6), fence: r.int(7), owner: r.str(8), ended: r.str(9), leasedAt: r.int(10),
-		tries: int(r.int(11)), maybe: int(r.int(12)), fails: int(r.int(13)), cancel: notifier.Reason(r.str(14)), terms: r.int(15),
+		tries: int(r.int(11)), maybe: int(r.int(12)), fails: int(r.int(13)), cancel: notifier.Reason(r.str(14)), terms: r.int(15), reason: notifier.Reason(r.str(16)),
 	}
 }
 
@@ -106,5 +107,7 @@ func (w *writer) requeue(h *held, ended string, reason notifier.Reason, due int6
 	if err != nil || n != 1 {
 		return fmt.Errorf("queue again: %w", orMissing(err))
 	}
+	w.moved[tallyKey{h.lane, shown(h.state), h.reason}]--
+	w.moved[tallyKey{h.lane, notifier.StatePending, reason}]++
 	return nil
 }

@@ -29,7 +29,7 @@ func (w *writer) lease(lane notifier.Lane, limit int, owner notifier.Owner) ([]n
 	const (
 		due = `SELECT q.nid, q.ch, q.fence, q.tries, q.maybe, q.fails, q.expires_at,
 				d.terms, d.caps, d.address, d.content, d.collapse_id, d.effect_key, d.send_at,
-				n.tenant, n.key, n.type, n.recipient, n.ord, n.accepted_at
+				n.tenant, n.key, n.type, n.recipient, n.ord, n.accepted_at, q.reason
 			FROM queue q INDEXED BY queue_due CROSS JOIN delivery d ON d.d = q.d CROSS JOIN notification n ON n.n = q.d - q.ch
 			WHERE q.state = 'pending' AND q.lane = ? AND q.due <= ? AND q.expires_at > ?
 			ORDER BY q.due, q.nid, q.ch LIMIT ?`
@@ -45,6 +45,7 @@ func (w *writer) lease(lane notifier.Lane, limit int, owner notifier.Owner) ([]n
 	var terms []int64
 	var caps []string
 	err = w.rows(due, func(r row) error {
+		w.moved[tallyKey{id, notifier.StatePending, notifier.Reason(r.str(20))}]--
 		d, err := leased(r, lane)
 		out, terms, caps = append(out, d), append(terms, r.int(7)), append(caps, r.str(8))
 		return err
@@ -63,6 +64,7 @@ func (w *writer) lease(lane notifier.Lane, limit int, owner notifier.Owner) ([]n
 		}
 		d.LeasedAt = w.now
 	}
+	w.moved[tallyKey{id, notifier.StateSending, notifier.ReasonNone}] += int64(len(out))
 	return out, nil
 }
 

@@ -128,7 +128,7 @@ func TestOpen_Again(t *testing.T) {
 				t.Errorf("after %q: %v: %v", key, id, err)
 			}
 		}
-		for _, wrong := range l.Check(t.Context()) {
+		for _, wrong := range append(l.Check(t.Context()), l.CheckTally(t.Context())...) {
 			t.Errorf("check: %s", wrong)
 		}
 		if err := l.Close(); err != nil {

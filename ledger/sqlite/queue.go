@@ -13,6 +13,14 @@ const (
 	stateSending = "sending"
 )
 
+// shown is a queue row's state as the API has it.
+func shown(state string) notifier.State {
+	if state == statePending {
+		return notifier.StatePending
+	}
+	return notifier.StateSending
+}
+
 // Which transition wrote an outcome row.
 const (
 	closedComplete = "complete"

@@ -76,12 +76,14 @@ func mayHaveArrived(o notifier.Outcome) bool {
 	return true
 }
 
+// dequeue takes a finished delivery's row out.
 func (w *writer) dequeue(id notifier.DeliveryID) error {
-	const out = `DELETE FROM queue WHERE nid = ? AND ch = ?`
-	n, err := w.exec(out, id.Notification[:], int64(id.Ordinal))
-	if err != nil || n != 1 {
+	const out = `DELETE FROM queue WHERE nid = ? AND ch = ? RETURNING lane, state, reason`
+	r, err := w.first(out, id.Notification[:], int64(id.Ordinal))
+	if err != nil || r == nil {
 		return fmt.Errorf("take out of the queue: %w", orMissing(err))
 	}
+	w.moved[tallyKey{r.int(0), shown(r.str(1)), notifier.Reason(r.str(2))}]--
 	return nil
 }
 

@@ -57,6 +57,7 @@ type Ledger struct {
 	ended   chan struct{}
 	close   sync.Once
 	closed  error
+	tally   *tally
 	commits atomic.Int64
 }
 
@@ -96,7 +97,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{now: s.now, lock: f, ops: make(chan *op), closing: make(chan struct{}), ended: make(chan struct{})}
+	l := &Ledger{now: s.now, lock: f, ops: make(chan *op), closing: make(chan struct{}), ended: make(chan struct{}), tally: newTally()}
 	w, err := l.open(ctx, path, s.vfs)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %q: %w", path, err), f.Close())
@@ -146,6 +147,9 @@ func (l *Ledger) open(ctx context.Context, path, vfs string) (*writer, error) {
 	}
 	l.reads.SetMaxOpenConns(readers)
 	l.reads.SetMaxIdleConns(readers)
+	if err := l.tally.start(l.reads); err != nil {
+		return nil, errors.Join(err, l.reads.Close(), c.close())
+	}
 	return w, nil
 }
 
@@ -161,6 +165,7 @@ func dsn(path, vfs string, q url.Values) string {
 func (l *Ledger) Close() error {
 	l.close.Do(func() {
 		close(l.closing)
+		l.tally.end() // it reads through a connection that is closed next
 		<-l.ended
 	})
 	return l.closed

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -8,6 +9,13 @@ import (
 	"github.com/seed-4b260dfd/notifier/ledger/ledgertest"
 	"github.com/seed-4b260dfd/notifier/ledger/sqlite"
 )
+
+// checked looks at the counts in memory, too.
+type checked struct{ *sqlite.Ledger }
+
+func (c checked) Check(ctx context.Context) []string {
+	return append(c.Ledger.Check(ctx), c.CheckTally(ctx)...)
+}
 
 func TestLedger(t *testing.T) {
 	t.Parallel()
@@ -21,6 +29,6 @@ func TestLedger(t *testing.T) {
 				t.Errorf("close: %v", err)
 			}
 		})
-		return l
+		return checked{l}
 	})
 }

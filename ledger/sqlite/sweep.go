@@ -46,7 +46,7 @@ func (l *Ledger) sweep(ctx context.Context, verb string, limit int,
 		text, args := query(w)
 		err := w.rows(text, func(r row) error {
 			rows = append(rows, heldOf(r))
-			out = append(out, notifier.Swept{Type: r.str(16), EffectKey: r.str(17)})
+			out = append(out, notifier.Swept{Type: r.str(17), EffectKey: r.str(18)})
 			return nil
 		}, args...)
 		if err != nil {

@@ -30,6 +30,8 @@ type writer struct {
 	// is rolled back leaves a gap.
 	next  int64
 	words words
+	// moved is what the transaction changes in the counts of queue rows.
+	moved map[tallyKey]int64
 	trim  trimmer
 }
 
@@ -39,7 +41,7 @@ func newWriter(c *conn, clock func() time.Time) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the newest delivery: %w", err)
 	}
-	return &writer{conn: c, clock: clock, next: r.int(0) + 1, words: newWords()}, nil
+	return &writer{conn: c, clock: clock, next: r.int(0) + 1, words: newWords(), moved: make(map[tallyKey]int64)}, nil
 }
 
 // write hands work to the writer and waits for its commit. A context that ends
@@ -115,7 +117,6 @@ func (l *Ledger) transact(w *writer, group []*op) error {
 	if err := w.begin(); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	w.changed = false
 	for _, o := range group {
 		w.now = w.clock().Truncate(time.Microsecond).UTC()
 		if err := o.run(w); err != nil {
@@ -130,6 +131,7 @@ func (l *Ledger) transact(w *writer, group []*op) error {
 	}
 	if changed { // the others cost no sync
 		l.commits.Add(1)
+		l.tally.add(w.moved)
 	}
 	return nil
 }
@@ -138,14 +140,17 @@ func (l *Ledger) transact(w *writer, group []*op) error {
 func (w *writer) begin() error {
 	const begin = "BEGIN IMMEDIATE"
 	_, err := w.exec(begin)
-	if err == nil {
-		return nil
+	if err != nil {
+		if _, undo := w.exec("ROLLBACK"); undo != nil {
+			return err // none was open
+		}
+		if _, err := w.exec(begin); err != nil {
+			return err
+		}
 	}
-	if _, undo := w.exec("ROLLBACK"); undo != nil {
-		return err // none was open
-	}
-	_, err = w.exec(begin)
-	return err
+	w.changed = false
+	clear(w.moved)
+	return nil
 }
 
 // rollback forgets what the transaction made up, the words among it. A failure

@@ -154,7 +154,7 @@ func TestWriter_ABadOperationStandsAlone(t *testing.T) {
 			t.Errorf("operation %d: stored %v", i, stored)
 		}
 	}
-	for _, wrong := range l.Check(t.Context()) {
+	for _, wrong := range append(l.Check(t.Context()), l.CheckTally(t.Context())...) {
 		t.Errorf("check: %s", wrong)
 	}
 }

@@ -92,6 +92,9 @@ CREATE TABLE queue (
 
 CREATE INDEX queue_due     ON queue (lane, due)               WHERE state = 'pending';
 CREATE INDEX queue_expires ON queue (expires_at)              WHERE state = 'pending';
+-- What waits for the clock alone, for counting what is due by now.
+CREATE INDEX queue_timed   ON queue (due, lane, reason)
+  WHERE state = 'pending' AND reason IN ('scheduled', 'backoff', 'throttled', 'cap', 'quiet_hours');
 CREATE INDEX queue_open    ON queue (lease_until)             WHERE state <> 'pending';
 
 -- Append-only. The primary key is what makes one outcome one.

@@ -12,8 +12,8 @@ import (
 // ErrLocked says that another process has the ledger open.
 var ErrLocked = errors.New("ledger is in use")
 
-// lock keeps every other process off the ledger at path, until the file that
-// it returns is closed or the process ends.
+// lock keeps every other process off the ledger at path, until unlock or the
+// end of the process.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -31,11 +31,14 @@ func lock(path string) (*os.File, error) {
 	}
 	// Only for the message above: the lock does not rest on it.
 	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid()))); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("write the lock of ledger %q: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("write the lock of ledger %q: %w", path, err), unlock(f))
 	}
 	return f, nil
 }
+
+// unlock gives the lock back at once: a process that is being forked off may
+// hold the file open a moment longer than we do.
+func unlock(f *os.File) error { return errors.Join(funlock(f), f.Close()) }
 
 func writeAt(f *os.File, s string) error {
 	_, err := f.WriteAt([]byte(s), 0)

@@ -25,6 +25,8 @@ func flock(f *os.File) (bool, error) {
 	}
 }
 
+func funlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
 // syncDir makes the names in a folder durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

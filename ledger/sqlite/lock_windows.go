@@ -21,5 +21,9 @@ func flock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
+func funlock(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{Offset: lockedByte})
+}
+
 // syncDir does nothing: names are durable with the files here.
 func syncDir(string) error { return nil }

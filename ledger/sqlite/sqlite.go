@@ -100,7 +100,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Ledger, error) {
 	l := &Ledger{now: s.now, lock: f, ops: make(chan *op), closing: make(chan struct{}), ended: make(chan struct{}), tally: newTally()}
 	w, err := l.open(ctx, path, s.vfs)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open ledger %q: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("open ledger %q: %w", path, err), unlock(f))
 	}
 	go l.loop(w)
 	return l, nil

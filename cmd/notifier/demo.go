@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,17 +28,15 @@ func (c command) demo(ctx context.Context, p *process, args []string) (err error
 	if _, err := c.parse(p, f, args); err != nil {
 		return err
 	}
-	play := scenes()
-	if wasSet(f, "scene") {
-		play = slices.DeleteFunc(play, func(s scene) bool { return s.name != *only })
-		if len(play) == 0 {
-			return wrongUsage("demo: there is no scene %q; scenes: %s", *only, strings.Join(sceneNames(), ", "))
-		}
+	play, err := chosen(*only, wasSet(f, "scene"))
+	if err != nil {
+		return err
 	}
 
-	// A reader that goes away, as in "demo | head", must not leave the folder behind.
+	// Whatever ends the demo, its folder goes: a reader that goes away, as in
+	// "demo | head", a terminal that is closed, a second Ctrl-C while it clears up.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	out := &story{w: p.stdout, began: time.Now()}
 	listen := demoAddress
@@ -68,6 +65,20 @@ func (c command) demo(ctx context.Context, p *process, args []string) (err error
 	return d.serve(ctx)
 }
 
+// chosen is the scenes to play: the one that was asked for, or all.
+func chosen(name string, asked bool) ([]scene, error) {
+	all := scenes()
+	if !asked {
+		return all, nil
+	}
+	for _, s := range all {
+		if s.name == name {
+			return []scene{s}, nil
+		}
+	}
+	return nil, wrongUsage("demo: there is no scene %q; scenes: %s", name, strings.Join(sceneNames(), ", "))
+}
+
 // canListen says why nothing can listen on addr.
 func canListen(addr string) error {
 	l, err := net.Listen("tcp", addr)
@@ -85,9 +96,12 @@ func canListen(addr string) error {
 func (d *demo) play(ctx context.Context, play []scene) error {
 	for i, s := range play {
 		d.out.heading("Scene %d of %d, %s: %s", i+1, len(play), s.name, s.title)
+		before := len(d.astray)
 		if err := s.play(d, ctx); err != nil {
-			return fmt.Errorf("play the scene %s: %w", s.name, err)
+			return d.because(fmt.Errorf("play the scene %s: %w", s.name, err))
 		}
+		d.played++
+		d.out.moral(s.moral, d.astray[before:])
 		if err := d.setFaults(ctx); err != nil {
 			return err
 		}
@@ -96,6 +110,18 @@ func (d *demo) play(ctx context.Context, play []scene) error {
 		}
 	}
 	return nil
+}
+
+// because is err, or what it comes from when a process has ended that should not have.
+func (d *demo) because(err error) error {
+	for _, c := range []*demoChild{d.server, d.simulator} {
+		select {
+		case <-c.exited:
+			return c.failed()
+		default:
+		}
+	}
+	return err
 }
 
 // serve leaves the server running until somebody ends it.

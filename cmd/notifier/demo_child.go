@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,25 +51,7 @@ func startDemoChild(ctx context.Context, dir, ready string, args ...string) (*de
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	started, printed := make(chan error, 1), make(chan string, 64)
-	go func() {
-		// The kernel ends the child with the thread that started it, not with
-		// the process: the thread is kept for as long as the child lives.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := c.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			select {
-			case printed <- lines.Text():
-			default: // nobody reads what comes after it was ready
-			}
-		}
-		_ = c.cmd.Wait() // how it ended is in ProcessState
-		close(c.exited)
-	}()
+	go c.run(stdout, started, printed)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
@@ -78,6 +61,27 @@ func startDemoChild(ctx context.Context, dir, ready string, args ...string) (*de
 		return nil, err
 	}
 	return c, nil
+}
+
+// run starts the process, reads what it prints to its end and waits for it.
+func (c *demoChild) run(stdout io.Reader, started chan<- error, printed chan<- string) {
+	// The kernel ends the child with the thread that started it, not with the
+	// process: the thread is kept for as long as the child lives.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		select {
+		case printed <- lines.Text():
+		default: // nobody reads what comes after it was ready
+		}
+	}
+	_ = c.cmd.Wait() // how it ended is in ProcessState
+	close(c.exited)
 }
 
 func (c *demoChild) awaitReady(ctx context.Context, ready string, printed <-chan string) error {

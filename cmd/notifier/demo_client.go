@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/channels/simulate"
@@ -160,44 +159,25 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // what the providers see of them meanwhile unless quiet, and then, in the
 // ledger's words, how they ended.
 func (d *demo) follow(ctx context.Context, quiet bool, intents ...*intent) ([]*notifier.Notification, error) {
+	watch := d.watch(intents)
+	if quiet {
+		watch = func() error { return nil }
+	}
 	ended := make([]*notifier.Notification, len(intents))
-	seen, mine := 0, map[string]bool{}
-	watch := func() error {
-		entries, err := d.log()
-		if err != nil || quiet {
-			return err
-		}
-		for ; seen < len(entries); seen++ {
-			if e := &entries[seen]; mine[e.Delivery] {
-				d.out.sayAt(e.Time, byProvider, "%s", requestLine(e))
-			}
-		}
-		return nil
-	}
-	for i, in := range intents {
-		n, err := d.notification(ctx, in.id)
-		if err != nil {
-			return nil, err
-		}
-		for j := range n.Deliveries {
-			mine[n.Deliveries[j].ID.String()] = true
-		}
-		ended[i] = n
-	}
 	err := d.until(ctx, "all of it is settled", func() (bool, error) {
-		for i, n := range ended {
-			if n.State != notifier.StatePending {
+		for i, in := range intents {
+			if ended[i] != nil && ended[i].State.Finished() {
 				continue
 			}
-			// The log is read before the ledger is printed: it was written first.
-			n, err := d.notification(ctx, intents[i].id)
+			n, err := d.notification(ctx, in.id)
 			if err != nil {
 				return false, err
 			}
-			if ended[i] = n; n.State == notifier.StatePending {
+			if ended[i] = n; !n.State.Finished() {
 				return false, watch()
 			}
 		}
+		// What the ledger knows by now was in the providers' log before.
 		return true, watch()
 	})
 	if err != nil || quiet {
@@ -211,29 +191,63 @@ func (d *demo) follow(ctx context.Context, quiet bool, intents ...*intent) ([]*n
 	return ended, nil
 }
 
+// watch returns what prints the lines of the providers' log that are new and
+// are of some notifications.
+func (d *demo) watch(intents []*intent) func() error {
+	seen, mine := 0, map[notifier.ID]bool{}
+	for _, in := range intents {
+		mine[in.id] = true
+	}
+	return func() error {
+		entries, err := d.log()
+		if err != nil {
+			return err
+		}
+		for ; seen < len(entries); seen++ {
+			e := &entries[seen]
+			if id, err := notifier.ParseDeliveryID(e.Delivery); err == nil && mine[id.Notification] {
+				d.out.sayAt(e.Time, byProvider, "%s", requestLine(e))
+			}
+		}
+		return nil
+	}
+}
+
 // requestLine is one line of the providers' log.
 func requestLine(e *simulate.Entry) string {
 	answer, effect := "answered "+e.Answer, "1 effect"
 	if e.Answer == "none" {
-		answer = "took it, dropped the answer"
+		answer = "answer dropped"
 	}
 	if !e.TookEffect {
 		effect = "no effect"
 	}
 	name := map[string]string{"apns": "apns-id", "email": "message-id", "webhook": "webhook-id"}[e.Channel]
-	return fmt.Sprintf("%-8s%s (attempt %d, %s %s): %s", e.Channel, answer, e.Fence, name, clip(e.EffectKey), effect)
+	return fmt.Sprintf("%-8s#%d  %-9s  %-28s %s %s", e.Channel, e.Fence, effect, answer, name, clip(e.EffectKey))
 }
 
 // deliveryLine is what the ledger says of a delivery.
 func deliveryLine(s *notifier.DeliveryState) string {
-	var attempts []string
-	for i := range s.Attempts {
-		a := &s.Attempts[i]
-		attempts = append(attempts, fmt.Sprintf("#%d %s", a.Fence, withReason(a.Outcome, a.Reason)))
-	}
-	return fmt.Sprintf("%-8s%s; attempts: %s; possible effects: %d", s.Channel,
-		withReason(string(s.State), s.Reason), strings.Join(attempts, ", "), s.PossibleEffects)
+	return fmt.Sprintf("%-8s%s; %s; possible effects: %d", s.Channel,
+		withReason(string(s.State), s.Reason), attemptsLine(s), s.PossibleEffects)
 }
 
-// since is how long ago something was, for people.
-func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }
+// attemptsLine is a delivery's attempts, those that ended alike in one.
+func attemptsLine(s *notifier.DeliveryState) string {
+	var parts []string
+	for i := 0; i < len(s.Attempts); {
+		first, last := &s.Attempts[i], &s.Attempts[i]
+		for i++; i < len(s.Attempts) && s.Attempts[i].Outcome == first.Outcome && s.Attempts[i].Reason == first.Reason; i++ {
+			last = &s.Attempts[i]
+		}
+		number := fmt.Sprintf("#%d", first.Fence)
+		if last != first {
+			number += fmt.Sprintf("-%d", last.Fence)
+		}
+		parts = append(parts, number+" "+withReason(first.Outcome, first.Reason))
+	}
+	if len(parts) == 0 {
+		return "no attempt"
+	}
+	return strings.Join(parts, ", ")
+}

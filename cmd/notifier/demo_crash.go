@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
@@ -60,23 +59,10 @@ func (d *demo) crash(ctx context.Context) error {
 // hold the answers of most of it.
 func (d *demo) inFlight(ctx context.Context, volleys []*volley) error {
 	var held []simulate.Fault
-	requests := map[*volley][]*request{}
 	for _, v := range volleys {
-		for i := range volleySize {
-			who := fmt.Sprintf("u_%s_%d", v.typ, i)
-			f := simulate.Fault{Channel: "apns", Address: deviceOf(who), Kind: simulate.FaultDelay, Delay: time.Hour}
-			m := drops(who)
-			switch v.typ {
-			case orderShipped:
-				m = order(who, fmt.Sprint(2000+i))
-			case weeklyDigest:
-				f = simulate.Fault{Channel: "email", Address: who + "@example.com", Kind: simulate.FaultSlowDot, Delay: time.Hour}
-				m = digest(f.Address)
-			}
-			if i >= volleyAnswered {
-				held = append(held, f)
-			}
-			requests[v] = append(requests[v], m)
+		for i := volleyAnswered; i < volleySize; i++ {
+			_, hold := v.shot(i)
+			held = append(held, hold)
 		}
 	}
 	if err := d.setFaults(ctx, held...); err != nil {
@@ -87,14 +73,15 @@ func (d *demo) inFlight(ctx context.Context, volleys []*volley) error {
 		return err
 	}
 	for _, v := range volleys {
-		for i, m := range requests[v] {
+		d.out.say(byClient, "%d × %s (%s)", volleySize, v.typ, v.order)
+		for i := range volleySize {
+			m, _ := v.shot(i)
 			in, err := d.send(ctx, fmt.Sprintf("crash/%s/%d", v.typ, i), m)
 			if err != nil {
 				return err
 			}
 			v.sent = append(v.sent, in)
 		}
-		d.out.say(byClient, "%d × %s (%s)", volleySize, v.typ, v.order)
 	}
 	err = d.until(ctx, "the providers have every request", func() (bool, error) {
 		now, err := d.log()
@@ -111,6 +98,21 @@ func (d *demo) inFlight(ctx context.Context, volleys []*volley) error {
 	}
 	d.out.say(byProvider, "has all %d, each took effect; the answers to %d are held back", volleySize*len(volleys), len(held))
 	return nil
+}
+
+// shot is request number i of the volley, and the fault that holds its answer.
+func (v *volley) shot(i int) (*request, simulate.Fault) {
+	who := fmt.Sprintf("u_%s_%d", v.typ, i)
+	push := simulate.Fault{Channel: "apns", Address: deviceOf(who), Kind: simulate.FaultDelay, Delay: time.Hour}
+	switch v.typ {
+	case weeklyDigest:
+		address := who + "@example.com"
+		return digest(address), simulate.Fault{Channel: "email", Address: address, Kind: simulate.FaultSlowDot, Delay: time.Hour}
+	case orderShipped:
+		return order(who, fmt.Sprint(2000+i)), push
+	default:
+		return drops(who), push
+	}
 }
 
 func (d *demo) killAndRestart(ctx context.Context) error {
@@ -139,16 +141,36 @@ func (d *demo) aftermath(v *volley, entries []simulate.Entry) {
 	ends, total, most, least := map[string]int{}, 0, 0, len(entries)
 	for _, n := range v.ended {
 		s := &n.Deliveries[0]
-		var attempts []string
-		for _, a := range s.Attempts {
-			attempts = append(attempts, withReason(a.Outcome, a.Reason))
-		}
-		ends[fmt.Sprintf("%s by %s", s.State, strings.Join(attempts, ", then "))]++
+		ends[fmt.Sprintf("%s; %s; possible effects: %d", withReason(string(s.State), s.Reason), attemptsLine(s), s.PossibleEffects)]++
 		got := requests[s.ID.String()]
 		total, most, least = total+got, max(most, got), min(least, got)
 	}
-	d.out.say(byProvider, "%s (%s): %d requests of %d, between %d and %d of each", v.typ, v.order, total, len(v.ended), least, most)
+	each := fmt.Sprintf("%d to %d", least, most)
+	if least == most {
+		each = fmt.Sprint(most)
+	}
+	d.out.say(byProvider, "%s (%s): %d messages, %d requests, %s of each", v.typ, v.order, len(v.ended), total, each)
 	for _, end := range slices.Sorted(maps.Keys(ends)) {
 		d.out.say(byLedger, "%d × %s", ends[end], end)
+	}
+	d.expectAftermath(v, requests)
+}
+
+// expectAftermath: what was held at the kill is unknown under claim-first and
+// asked for once; under send-first it is asked for again, and sent.
+func (d *demo) expectAftermath(v *volley, requests map[string]int) {
+	for i, n := range v.ended {
+		state, count := notifier.StateSent, 1
+		if i >= volleyAnswered {
+			switch v.order {
+			case notifier.OrderClaimFirst:
+				state = notifier.StateUnknown
+			case notifier.OrderSendFirst:
+				count = 2
+			}
+		}
+		s := &n.Deliveries[0]
+		d.expect(s.State == state && requests[s.ID.String()] == count, "%s %s is %s after %d requests, want %s after %d",
+			v.typ, s.ID, s.State, requests[s.ID.String()], state, count)
 	}
 }

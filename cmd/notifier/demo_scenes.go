@@ -29,18 +29,27 @@ const (
 type scene struct {
 	name, title string
 	play        func(*demo, context.Context) error
+	// moral is printed when the scene came out as it is told.
+	moral string
 }
 
 // scenes is the story, in the order in which it is told.
 func scenes() []scene {
 	return []scene{
-		{"repeats", "a client that says everything many times", (*demo).repeats},
-		{"key-reuse", "one key, two different requests", (*demo).keyReuse},
-		{"lost-reply", "the provider takes the message and drops the answer", (*demo).lostReply},
-		{"retry-after", "the provider says: not now, later", (*demo).retryAfter},
-		{"crash", "SIGKILL while sends are in flight", (*demo).crash},
-		{"cap", "a retry storm that a cap holds", (*demo).capped},
-		{"collapse", "a repeat that the phone shows once", (*demo).collapse},
+		{"repeats", "a client that asks for the same thing many times", (*demo).repeats,
+			"25 requests, 2 notifications, one effect at each address"},
+		{"key-reuse", "one key, two different requests", (*demo).keyReuse,
+			"one key is one request: the other one is refused and nothing of it is sent"},
+		{"lost-reply", "the provider takes the message and drops the answer", (*demo).lostReply,
+			"nobody can know: claim_first stops there, send_first repeats with the same id"},
+		{"retry-after", "the provider says: not now, later", (*demo).retryAfter,
+			"provably not processed: both orders try again, one effect each"},
+		{"crash", "the server is killed while sends are in flight", (*demo).crash,
+			"claim_first: nothing twice, the open ones are unknown; send_first: nothing lost"},
+		{"cap", "a retry storm that a cap holds", (*demo).capped,
+			"three pushes about one order, then silence, and the ledger says why"},
+		{"collapse", "a repeat that the phone shows once", (*demo).collapse,
+			"two requests arrived and one notification is shown"},
 	}
 }
 
@@ -60,6 +69,7 @@ func (d *demo) repeats(ctx context.Context) error {
 	const key = "order-1001/shipped"
 	var answers []string
 	var first *intent
+	began := time.Now()
 	for range 5 {
 		r, err := d.post(ctx, key, m)
 		if err != nil {
@@ -70,16 +80,18 @@ func (d *demo) repeats(ctx context.Context) error {
 		}
 		answers = append(answers, fmt.Sprint(r.status))
 	}
-	d.out.say(byClient, "order_shipped to phone and mailbox, key %s, five times: %s", key, strings.Join(answers, " "))
+	d.out.sayAt(began, byClient, "order_shipped, phone and mail, key %s", key)
+	d.out.sayAt(began, byClient, "the same five times in a row: %s", strings.Join(answers, " "))
 	if _, err := d.follow(ctx, false, first); err != nil {
 		return err
 	}
 	const login = "login/u_ann/1"
+	began = time.Now()
 	in, accepted, err := d.atOnce(ctx, 20, login, &request{Type: loginCode, Recipient: "u_ann", To: phone("u_ann"), Data: map[string]any{"code": "314159"}})
 	if err != nil {
 		return err
 	}
-	d.out.say(byClient, "login_code, key %s, twenty times at once: %d × 202 accepted, %d × 200 a repeat", login, accepted, 20-accepted)
+	d.out.sayAt(began, byClient, "login_code, key %s, twenty at once: %d × 202, %d × 200", login, accepted, 20-accepted)
 	if _, err := d.follow(ctx, false, in); err != nil {
 		return err
 	}
@@ -122,11 +134,12 @@ func (d *demo) keyReuse(ctx context.Context) error {
 		return &request{Type: paymentEvent, Recipient: "merchant_7", To: d.hook("/hooks/77"),
 			Data: map[string]any{"payment_id": "77", "status": "captured", "amount": amount, "currency": "EUR"}}
 	}
+	d.out.say(byClient, "payment_event to a webhook, key %s, amount 4200", key)
 	in, err := d.send(ctx, key, pay(4200))
 	if err != nil {
 		return err
 	}
-	d.out.say(byClient, "payment_event to a webhook, key %s, amount 4200: 202", key)
+	again := time.Now()
 	r, err := d.post(ctx, key, pay(9900))
 	if err != nil {
 		return err
@@ -139,7 +152,7 @@ func (d *demo) keyReuse(ctx context.Context) error {
 	if err := json.Unmarshal(r.body, &problem); err != nil {
 		return fmt.Errorf("%w to a key used again: %d %s", errAnswer, r.status, r.body)
 	}
-	d.out.say(byClient, "the same key, amount 9900: %d %s, differs: %s; the first is %s", r.status, problem.Code, strings.Join(problem.Differs, ", "), problem.ID)
+	d.out.sayAt(again, byClient, "the same key, amount 9900: %d %s, differs: %s", r.status, problem.Code, strings.Join(problem.Differs, ", "))
 	d.expect(r.status == http.StatusUnprocessableEntity && problem.Code == string(notifier.CodeKeyReused) && problem.ID == in.id.String(),
 		"another request under a used key was answered %d %s, want 422 key_reused", r.status, problem.Code)
 	if _, err := d.follow(ctx, false, in); err != nil {
@@ -165,15 +178,15 @@ func (d *demo) lostReply(ctx context.Context) error {
 		state    notifier.State
 		requests int
 	}{
-		{"drop-9/u_bob", drops("u_bob"), "price_drop is claim_first: a second push would be worse than none", notifier.StateUnknown, 1},
-		{"digest-49/u_bob", digest("bob@example.com"), "weekly_digest, claim_first by mail: the server takes it and hangs up", notifier.StateUnknown, 1},
-		{"order-1003/shipped", order("u_cleo", "1003"), "order_shipped is send_first: sent again, with the same apns-id", notifier.StateSent, 2},
+		{"drop-9/u_bob", drops("u_bob"), "price_drop (claim_first, phone); the answer will be lost", notifier.StateUnknown, 1},
+		{"digest-49/u_bob", digest("bob@example.com"), "weekly_digest (claim_first, mail); the answer will be lost", notifier.StateUnknown, 1},
+		{"order-1003/shipped", order("u_cleo", "1003"), "order_shipped (send_first, phone); the answer will be lost, once", notifier.StateSent, 2},
 	} {
+		d.out.say(byClient, "%s", s.about)
 		in, err := d.send(ctx, s.key, s.m)
 		if err != nil {
 			return err
 		}
-		d.out.say(byClient, "%s", s.about)
 		ended, err := d.follow(ctx, false, in)
 		if err != nil {
 			return err
@@ -198,6 +211,7 @@ func (d *demo) retryAfter(ctx context.Context) error {
 		Data: map[string]any{"payment_id": "78", "status": "refunded", "amount": 1500, "currency": "EUR"}}
 	want := map[*intent]int{}
 	var sent []*intent
+	d.out.say(byClient, "price_drop (claim_first) and payment_event (send_first), both told to wait 1 s")
 	for _, s := range []struct {
 		key string
 		m   *request
@@ -208,7 +222,6 @@ func (d *demo) retryAfter(ctx context.Context) error {
 		}
 		want[in], sent = 2, append(sent, in)
 	}
-	d.out.say(byClient, "price_drop (claim_first) and payment_event (send_first); both are told Retry-After: 1")
 	ended, err := d.follow(ctx, false, sent...)
 	if err != nil {
 		return err
@@ -219,7 +232,7 @@ func (d *demo) retryAfter(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.out.say(byProvider, "%-8swas left alone for %.2f s", s.Channel, waited.Seconds())
+		d.out.say(byProvider, "%-8swas called again after %.2f s; it had asked for 1", s.Channel, waited.Seconds())
 		d.expect(waited >= time.Second, "a provider that asked for 1 s was called again after %s", waited)
 		d.expect(n.State == notifier.StateSent && s.PossibleEffects == 1,
 			"after a refusal with Retry-After %s is %s with %d possible effects, want sent with 1", n.Type, n.State, s.PossibleEffects)
@@ -246,11 +259,11 @@ func (d *demo) capped(ctx context.Context) error {
 	if err := d.setFaults(ctx, always); err != nil {
 		return err
 	}
+	d.out.say(byClient, "order_shipped: at most 3 per order and hour; every answer is lost")
 	in, err := d.send(ctx, "order-1006/shipped", order("u_eve", "1006"))
 	if err != nil {
 		return err
 	}
-	d.out.say(byClient, "order_shipped, capped at 3 per order and hour; from now on every answer is lost")
 	ended, err := d.follow(ctx, false, in)
 	if err != nil {
 		return err
@@ -267,11 +280,11 @@ func (d *demo) collapse(ctx context.Context) error {
 	if err := d.setFaults(ctx, once); err != nil {
 		return err
 	}
+	d.out.say(byClient, "order_shipped, collapse: order-{{.order_id}}; the first answer is lost")
 	in, err := d.send(ctx, "order-1007/shipped", order("u_fay", "1007"))
 	if err != nil {
 		return err
 	}
-	d.out.say(byClient, "order_shipped, whose policy says collapse: order-{{.order_id}}; the first answer is lost")
 	if _, err := d.follow(ctx, false, in); err != nil {
 		return err
 	}
@@ -283,7 +296,7 @@ func (d *demo) collapse(ctx context.Context) error {
 	for _, m := range simulate.Collapse(entries) {
 		if m.Address == deviceOf("u_fay") {
 			shown, rang = shown+1, rang+m.Alerts
-			d.out.say(byDevice, "shows one notification, %q, collapse id %s; it arrived %d times", m.Title, m.CollapseID, m.Alerts)
+			d.out.say(byDevice, "shows %q once (%s); it arrived %d times", m.Title, m.CollapseID, m.Alerts)
 		}
 	}
 	d.expect(shown == 1 && rang == 2, "a repeat with a collapse id shows as %d notifications of %d pushes, want 1 of 2", shown, rang)

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
 
 // storyWidth is the longest line that is printed.
-const storyWidth = 98
+const storyWidth = 100
 
 // story prints what happens as it happens.
 type story struct {
@@ -28,6 +29,25 @@ func (s *story) text(format string, args ...any) {
 // heading begins a scene.
 func (s *story) heading(format string, args ...any) {
 	s.text("\n"+format, args...)
+}
+
+// moral ends a scene: what it shows, or where it came out otherwise.
+func (s *story) moral(text string, astray []string) {
+	if len(astray) == 0 {
+		s.text("%20s→ %s", "", text)
+	}
+	for _, a := range some(astray) {
+		s.text("%20sNOT AS TOLD: %s", "", a)
+	}
+}
+
+// some is the beginning of a list that may be long.
+func some(list []string) []string {
+	const most = 3
+	if len(list) <= most+1 {
+		return list
+	}
+	return append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
 }
 
 // Who says a line.
@@ -75,7 +95,7 @@ func wrap(text string, width int) []string {
 
 // clip shortens an id that need only be recognised.
 func clip(id string) string {
-	const keep = 13
+	const keep = 12
 	if len(id) <= keep {
 		return id
 	}

@@ -61,10 +61,9 @@ func (s *story) printTable(rows []*tableRow) {
 		s.text(line, t.typ, t.order, t.intents, t.requests, t.repeats, t.effects, t.possiblyRepeated, t.possiblyLost)
 	}
 	s.text(`
-Requests received and provider effects are counted in the providers' log, the rest is what the
-ledger says. An intent is one message to one person; order_shipped can be two deliveries of it, by
-phone and by mail. Repeats caught are the client's. Possibly repeated and possibly lost are
-deliveries of which nobody can know, and which say so.`)
+requests received, provider effects: counted in the providers' log
+intents, repeats caught:             notifications in the ledger, and further copies of a request
+possibly repeated, possibly lost:    deliveries whose outcome nobody can know, as the ledger says`)
 }
 
 // judge prints the table and the verdict. What does not hold is exit code 3.
@@ -77,16 +76,19 @@ func (d *demo) judge(ctx context.Context) error {
 	d.out.text("\nThe promise, held against the providers' log:")
 	var first string
 	for _, r := range j.rulings() {
+		if len(r.broken) == 0 && strings.HasPrefix(r.of, "0 ") {
+			continue // not played
+		}
 		mark := "holds "
 		if len(r.broken) > 0 {
 			mark = "BROKEN"
 			if first == "" {
-				first = r.broken[0]
+				first = fmt.Sprintf("%s, but %s", r.rule, r.broken[0])
 			}
 		}
-		d.out.text("  %s  %s", mark, r.rule)
-		for _, b := range r.broken {
-			d.out.text("            %s", b)
+		d.out.text("  %s  %16s   %s", mark, r.of, r.rule)
+		for _, b := range some(r.broken) {
+			d.out.text("%29s%s", "", b)
 		}
 	}
 	if first != "" {

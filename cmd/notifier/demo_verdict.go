@@ -21,6 +21,7 @@ type judgement struct {
 	made    totals
 	counted totals
 	astray  []string
+	scenes  int
 }
 
 // compared is a delivery with its lines of the log.
@@ -64,7 +65,9 @@ func (c *compared) String() string { return fmt.Sprintf("%s %s %s", c.typ, c.Cha
 
 // ruling is one part of the promise, and where it does not hold.
 type ruling struct {
-	rule   string
+	rule string
+	// of is how much was looked at, such as "19 deliveries".
+	of     string
 	broken []string
 }
 
@@ -74,7 +77,7 @@ func (r *ruling) breaks(format string, args ...any) {
 
 // gather reads everything once more, now that all of it has ended.
 func (d *demo) gather(ctx context.Context) (*judgement, error) {
-	j := &judgement{byID: map[string]*compared{}, counted: d.counted, astray: d.astray}
+	j := &judgement{byID: map[string]*compared{}, counted: d.counted, astray: d.astray, scenes: d.played}
 	if err := d.count(ctx, &j.counted); err != nil {
 		return nil, err
 	}
@@ -102,14 +105,14 @@ func (d *demo) gather(ctx context.Context) (*judgement, error) {
 			c.requests = append(c.requests, e)
 			continue
 		}
-		j.strays = append(j.strays, fmt.Sprintf("a request on %s carries %q, which the ledger does not know", e.Channel, e.Delivery))
+		j.strays = append(j.strays, fmt.Sprintf("%s %q: the ledger does not know it", e.Channel, e.Delivery))
 	}
 	return j, nil
 }
 
 // rulings is the whole verdict.
 func (j *judgement) rulings() []*ruling {
-	return []*ruling{j.claimFirst(), j.sendFirst(), j.repeats(), j.once(), j.joins(), j.sent(), j.ended(), j.counts(), j.told()}
+	return []*ruling{j.claimFirst(), j.sendFirst(), j.repeats(), j.once(), j.joins(), j.sent(), j.possible(), j.ended(), j.counts(), j.told()}
 }
 
 func (j *judgement) of(order notifier.Order) (some []*compared) {
@@ -126,7 +129,7 @@ func (j *judgement) of(order notifier.Order) (some []*compared) {
 // the ledger thinks.
 func (j *judgement) claimFirst() *ruling {
 	some := j.of(notifier.OrderClaimFirst)
-	r := &ruling{rule: fmt.Sprintf("claim_first: at most one effect for each of %d deliveries", len(some))}
+	r := &ruling{rule: "claim_first: at most one effect each", of: count(len(some), "delivery")}
 	type effect struct {
 		id               notifier.ID
 		channel, address string
@@ -139,7 +142,7 @@ func (j *judgement) claimFirst() *ruling {
 				took[at]++
 			}
 			if asked[at] > 1 {
-				r.breaks("%s: %d effects of %d requests, claim_first promises at most one", c, took[at], asked[at])
+				r.breaks("%s: %d effects of %d requests", c, took[at], asked[at])
 			}
 		}
 	}
@@ -149,7 +152,7 @@ func (j *judgement) claimFirst() *ruling {
 // sendFirst: at least one effect, or the ledger's word why there is none.
 func (j *judgement) sendFirst() *ruling {
 	some := j.of(notifier.OrderSendFirst)
-	r := &ruling{rule: fmt.Sprintf("send_first: at least one effect for each of %d deliveries, or a recorded reason", len(some))}
+	r := &ruling{rule: "send_first: at least one effect each, or a recorded reason", of: count(len(some), "delivery")}
 	for _, c := range some {
 		if c.effects() > 0 {
 			continue
@@ -169,26 +172,28 @@ func (j *judgement) sendFirst() *ruling {
 // repeats: under send-first, too, a request is followed by another only when
 // nobody can know what came of it, and the ledger says so.
 func (j *judgement) repeats() *ruling {
-	r := &ruling{}
-	n := 0
+	r, n := &ruling{rule: "send_first: the same id again, and only after an attempt recorded as unknown"}, 0
 	for _, c := range j.of(notifier.OrderSendFirst) {
 		may := c.mayTakeEffect()
 		slices.SortStableFunc(may, func(a, b *simulate.Entry) int { return int(a.Fence - b.Fence) })
 		for i := 1; i < len(may); i++ {
 			n++
 			a := c.attempt(may[i-1].Fence)
+			if may[i].EffectKey != may[0].EffectKey || may[i].BodyHash != may[0].BodyHash {
+				r.breaks("%s: request %d has another id or other content than the first", c, may[i].Fence)
+			}
 			if a == nil || a.Outcome != notifier.OutcomeUnknown.String() || a.Reason == notifier.ReasonNone {
-				r.breaks("%s: request %d was repeated, and no attempt of unknown outcome is recorded for it", c, may[i-1].Fence)
+				r.breaks("%s: request %d was repeated and is not recorded as unknown", c, may[i-1].Fence)
 			}
 		}
 	}
-	r.rule = fmt.Sprintf("send_first: each of %d further requests follows an attempt recorded as unknown", n)
+	r.of = count(n, "repeat")
 	return r
 }
 
 // once: a lease makes one request.
 func (j *judgement) once() *ruling {
-	r := &ruling{rule: fmt.Sprintf("no attempt made two of the %d requests", j.requests)}
+	r := &ruling{rule: "no two by one attempt", of: count(j.requests, "request")}
 	for _, c := range j.all {
 		seen := map[int64]bool{}
 		for _, e := range c.requests {
@@ -203,7 +208,7 @@ func (j *judgement) once() *ruling {
 
 // joins: nothing reaches a provider that the ledger does not know.
 func (j *judgement) joins() *ruling {
-	r := &ruling{rule: fmt.Sprintf("each of %d requests is an attempt in the ledger", j.requests), broken: j.strays}
+	r := &ruling{rule: "each is an attempt in the ledger", of: count(j.requests, "request"), broken: j.strays}
 	for _, c := range j.all {
 		for _, e := range c.requests {
 			if c.attempt(e.Fence) == nil {
@@ -216,9 +221,8 @@ func (j *judgement) joins() *ruling {
 
 // sent: what the ledger calls sent has reached the provider.
 func (j *judgement) sent() *ruling {
-	r, n := &ruling{}, 0
+	r, n := &ruling{rule: "each has its effect at the provider"}, 0
 	for _, c := range j.all {
-		effects := c.effects()
 		for _, a := range c.Attempts {
 			if a.Outcome != notifier.OutcomeSent.String() {
 				continue
@@ -228,18 +232,25 @@ func (j *judgement) sent() *ruling {
 				r.breaks("%s: attempt %d is sent, and the provider has no effect of it", c, a.Fence)
 			}
 		}
-		if effects > c.PossibleEffects {
-			r.breaks("%s: %d effects, and the ledger holds %d to be possible", c, effects, c.PossibleEffects)
-		}
 	}
-	r.rule = fmt.Sprintf("each of %d attempts recorded as sent is an effect at the provider", n)
+	r.of = count(n, "sent attempt")
 	return r
 }
 
-// ended: every delivery has its one outcome. Claim-first without an effect is
-// never called sent, and what may be lost says so.
+// possible: what the ledger says may have arrived is never too little.
+func (j *judgement) possible() *ruling {
+	r := &ruling{rule: "none had more effects than the ledger calls possible", of: count(len(j.all), "delivery")}
+	for _, c := range j.all {
+		if n := c.effects(); n > c.PossibleEffects {
+			r.breaks("%s: %d effects, of which the ledger calls %d possible", c, n, c.PossibleEffects)
+		}
+	}
+	return r
+}
+
+// ended: every delivery has its one outcome.
 func (j *judgement) ended() *ruling {
-	r := &ruling{rule: fmt.Sprintf("each of %d deliveries has ended in one outcome", len(j.all))}
+	r := &ruling{rule: "each has ended in one outcome", of: count(len(j.all), "delivery")}
 	for _, c := range j.all {
 		if !c.State.Finished() {
 			r.breaks("%s: it is still %s", c, c.State)
@@ -255,7 +266,7 @@ func (j *judgement) counts() *ruling {
 	for _, n := range j.notifications {
 		kept.repeats += float64(n.Repeats)
 	}
-	r := &ruling{rule: fmt.Sprintf("client, ledger and metrics agree: %.0f accepted, %.0f repeats caught", kept.accepted, kept.repeats)}
+	r := &ruling{rule: "client, ledger and metrics agree on them and on the repeats caught", of: count(len(j.notifications), "intent")}
 	for _, o := range []struct {
 		who string
 		totals
@@ -272,5 +283,5 @@ func (j *judgement) counts() *ruling {
 
 // told: each scene came out as it is told.
 func (j *judgement) told() *ruling {
-	return &ruling{rule: "every scene came out as it is told", broken: j.astray}
+	return &ruling{rule: "each came out as it is told", of: count(j.scenes, "scene"), broken: j.astray}
 }

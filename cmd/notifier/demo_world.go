@@ -35,6 +35,8 @@ type demo struct {
 	counted totals
 	// astray is where the story went another way than it is told.
 	astray []string
+	// played is how many scenes were.
+	played int
 }
 
 // intent is something that a client wants to be sent.
@@ -50,7 +52,7 @@ func (d *demo) open(ctx context.Context, listen string) (err error) {
 	if d.dir, err = os.MkdirTemp("", "notifier-demo-"); err != nil {
 		return fmt.Errorf("make a folder: %w", err)
 	}
-	d.out.text("A real server and real simulated providers, on this machine only. Nothing reaches anybody.")
+	d.out.text("notifier, against simulated providers on this machine: nothing here reaches anybody.")
 	const anyPort = "127.0.0.1:0"
 	d.simulator, err = startDemoChild(ctx, d.dir, "log ", "simulate", "-dir", d.dir, "-apns", anyPort, "-smtp", anyPort, "-http", anyPort)
 	if err != nil {
@@ -64,11 +66,15 @@ func (d *demo) open(ctx context.Context, listen string) (err error) {
 		return err
 	}
 	d.out.text(`
-  folder     %s, removed at the end
-  providers  process %d: apns, email and webhook, each with a log line before each answer
-  server     process %d on %s, with a ledger on disk
-  policies   those in examples/, with a shorter wait between attempts: from 0.1s, not 5s`,
-		d.dir, d.simulator.pid, d.server.pid, d.server.url)
+  claim_first  records, then sends: a message may be lost, and never takes effect twice
+  send_first   sends, then records: a message may repeat, and is never lost
+
+  server       process %d on %s, with its ledger on disk
+  providers    process %d: apns, email, webhook; they log a request before they answer it
+  policies     examples/policies, but for the wait between attempts: from 0.1s here, not from 5s
+  #1, #2, …    a delivery's attempts, numbered alike in the request and in the ledger
+  folder       %s, removed at the end`,
+		d.server.pid, d.server.url, d.simulator.pid, d.dir)
 	return nil
 }
 

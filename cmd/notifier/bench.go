@@ -121,10 +121,10 @@ func openBench(ctx context.Context, p *process, s *benchSettings) (*benchRun, er
 		return nil, err
 	}
 	b.world, b.log = w, &effectLog{path: w.log()}
-	b.chain = &side{name: "bare chain", base: w.chain.url, typ: benchSendFirst, bare: true}
+	b.chain = &side{name: "bare chain", base: w.chain.url, typ: benchSendFirst, bare: true, process: w.chain}
 	for _, o := range benchOrders {
 		if s.order == "both" || s.order == string(o.order) {
-			b.orders = append(b.orders, &side{name: string(o.order), base: w.server.url, typ: o.typ})
+			b.orders = append(b.orders, &side{name: string(o.order), base: w.server.url, typ: o.typ, process: w.server})
 		}
 	}
 	return b, nil

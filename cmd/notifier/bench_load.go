@@ -21,6 +21,8 @@ type side struct {
 	name, base, typ string
 	// bare sides answer when the provider has; the others when it is stored.
 	bare bool
+	// process serves the side; nil where somebody else started it.
+	process *child
 }
 
 // shot is one request that was made.

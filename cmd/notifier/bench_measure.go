@@ -39,41 +39,75 @@ func (b *benchRun) throughput(ctx context.Context) error {
 			return err
 		}
 	}
-	rates := map[*side][]float64{}
+	turns := map[*side][]turn{}
 	err := b.turns(func(s *side) error {
-		rate, err := b.round(ctx, s, lasts)
-		rates[s] = append(rates[s], rate)
+		t, err := b.round(ctx, s, lasts)
+		turns[s] = append(turns[s], t)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for _, s := range b.sides() {
-		t := benchThroughput{Side: s.name, PerSecond: median(rates[s]), Rounds: rates[s]}
+		t := benchThroughput{Side: s.name, Rounds: rates(turns[s]), CPU: median(cpus(turns[s]))}
+		t.PerSecond = median(t.Rounds)
 		if b.chain != nil && !s.bare {
-			t.Ratio = median(ratios(rates[s], rates[b.chain]))
+			t.Ratio = median(ratios(t.Rounds, rates(turns[b.chain])))
 		}
 		b.report.Throughput = append(b.report.Throughput, t)
 	}
 	return nil
 }
 
-func (b *benchRun) round(ctx context.Context, s *side, lasts time.Duration) (float64, error) {
+// turn is one side's part in a round.
+type turn struct {
+	sent int
+	took time.Duration
+	// cpu is what the side's process ran for.
+	cpu time.Duration
+}
+
+func rates(all []turn) []float64 {
+	var r []float64
+	for _, t := range all {
+		r = append(r, float64(t.sent)/t.took.Seconds())
+	}
+	return r
+}
+
+// cpus is each turn's processor time for one notification, in microseconds.
+func cpus(all []turn) []float64 {
+	var r []float64
+	for _, t := range all {
+		r = append(r, float64(t.cpu.Microseconds())/float64(max(1, t.sent)))
+	}
+	return r
+}
+
+func (b *benchRun) round(ctx context.Context, s *side, lasts time.Duration) (t turn, err error) {
 	before, err := b.counters(ctx, s)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
-	start := time.Now()
+	cpu, start := s.cpu(), time.Now()
 	until := start.Add(lasts)
-	n, err := b.load.closed(ctx, b.inflight, func() bool { return time.Now().Before(until) },
+	t.sent, err = b.load.closed(ctx, b.inflight, func() bool { return time.Now().Before(until) },
 		func(ctx context.Context) error { return b.load.send(ctx, s, time.Now()) })
 	if err != nil {
-		return 0, err
+		return t, err
 	}
-	if err := b.awaitSent(ctx, s, before.sent+float64(n)); err != nil {
-		return 0, err
+	if err := b.awaitSent(ctx, s, before.sent+float64(t.sent)); err != nil {
+		return t, err
 	}
-	return float64(n) / time.Since(start).Seconds(), nil
+	t.took, t.cpu = time.Since(start), s.cpu()-cpu
+	return t, nil
+}
+
+func (s *side) cpu() time.Duration {
+	if s.process == nil {
+		return 0
+	}
+	return s.process.cpu()
 }
 
 // single is what one notification takes when nothing else is under way.

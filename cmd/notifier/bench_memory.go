@@ -114,6 +114,27 @@ func (c *child) memory(field string) (float64, error) {
 	return 0, nil
 }
 
+// clockTick is the unit of the times in /proc, which is the same on every Linux.
+const clockTick = 10 * time.Millisecond
+
+// cpu is the time that the process has run for. 0: this system does not tell.
+func (c *child) cpu() time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// The name, in brackets, may hold anything. After it the state is field 3,
+	// and the times of the process itself, user and system, are 14 and 15.
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * clockTick
+}
+
 // slope is the least-squares growth from one sample to the next.
 func slope(y []float64) float64 {
 	n := float64(len(y))

@@ -16,7 +16,7 @@ const (
 	goalCommits = 3
 	// housekeeping is what the ledger may commit beside, of its own accord.
 	housekeeping = 0.05
-	goalMemory  = 150e6
+	goalMemory   = 150e6
 )
 
 // benchReport is what a run found. Times are milliseconds, memory is bytes.
@@ -39,6 +39,8 @@ type benchThroughput struct {
 	Rounds    []float64 `json:"rounds"`
 	// Ratio is the median of each round's ratio to the bare chain.
 	Ratio float64 `json:"ratio,omitempty"`
+	// CPU is what the side's process runs for one, in microseconds.
+	CPU float64 `json:"cpu_us,omitempty"`
 }
 
 type benchSingle struct {
@@ -120,13 +122,13 @@ func (r *benchReport) text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	row := func(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 	row("%s, %d CPUs, %d requests in flight", r.Go, r.CPUs, r.InFlight)
-	row("\naccepted and sent\tper second\tof the bare chain\trounds")
+	row("\naccepted and sent\tper second\tof the bare chain\tCPU µs each\trounds")
 	for _, x := range r.Throughput {
 		ratio := ""
 		if x.Ratio > 0 {
 			ratio = fmt.Sprintf("%.2f (goal: at least %.1f, %s)", x.Ratio, goalRatio, met(x.Ratio >= goalRatio))
 		}
-		row("  %s\t%.0f\t%s\t%s", x.Side, x.PerSecond, ratio, strings.Trim(fmt.Sprintf("%.0f", x.Rounds), "[]"))
+		row("  %s\t%.0f\t%s\t%.0f\t%s", x.Side, x.PerSecond, ratio, x.CPU, strings.Trim(fmt.Sprintf("%.0f", x.Rounds), "[]"))
 	}
 	row("\none at a time, until sent\tms p50\tp99\tcommits a send")
 	for _, x := range r.Single {

@@ -51,7 +51,8 @@ func suite() []channelstest.Case {
 		{Name: "reply_dropped", Fault: simulate.Fault{Kind: simulate.FaultDropReply}, Want: lost, Received: 1},
 		{Name: "accept_then_close", Fault: simulate.Fault{Kind: simulate.FaultAcceptThenClose}, Want: sent, Received: 1},
 		{Name: "truncated_reply", Fault: simulate.Fault{Kind: simulate.FaultTruncate}, Want: lost, Received: 1},
-		{Name: "hang", Fault: simulate.Fault{Kind: simulate.FaultHang}, Want: result(notifier.OutcomeUnknown, notifier.ReasonTimeOut), Received: 1, Timeout: 2 * time.Second},
+		{Name: "hang", Fault: simulate.Fault{Kind: simulate.FaultHang},
+			Want: result(notifier.OutcomeUnknown, notifier.ReasonTimeOut), Received: 1, Timeout: 2 * time.Second},
 		{Name: "drop_before", Fault: simulate.Fault{Kind: simulate.FaultDropBefore}, Want: unsent},
 		{Name: "dead", Fault: simulate.Fault{Kind: simulate.FaultDeadToken}, Want: dead},
 		{Name: "moved_at_dot", Fault: simulate.Fault{Kind: simulate.FaultStatus, Status: 550, Reason: "5.1.6 Moved"}, Want: dead, Received: 1},
@@ -65,6 +66,8 @@ func suite() []channelstest.Case {
 		{Name: "connect_421", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageConnect, Status: 421}, Want: throttled, Fresh: true},
 		{Name: "connect_554", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageConnect, Status: 554}, Want: credentials, Fresh: true},
 		{Name: "mail_530", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageMail, Status: 530}, Want: credentials},
+		// A yes where 354 is due is none to the mail, which has not left.
+		{Name: "data_250", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageData, Status: 250}, Want: unsent},
 		// On a kept connection 421 is the server's farewell, and another is made.
 		{Name: "mail_421", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageMail, Status: 421}, Want: throttled, Fresh: true},
 	}

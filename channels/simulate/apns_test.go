@@ -1,11 +1,19 @@
+//lint:file-ignore SA1019 golang.org/x/net/http2 is frozen in favour of net/http; as a raw client it sends once and shows GOAWAY.
+
 package simulate
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 func TestAPNs_RefusesWithAppleReasons(t *testing.T) {
@@ -281,5 +289,67 @@ func TestAPNs_GoAwaySparesNeighbours(t *testing.T) {
 	}
 	if got := <-neighbour; got.Err != nil || got.Status != 200 {
 		t.Errorf("the neighbour: got %+v, want 200", got)
+	}
+}
+
+// A push whose body was still coming in when the GOAWAY left it out is not
+// processed when the rest arrives.
+func TestAPNs_GoAwayLeavesOutWhatIsComingIn(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.SetFaults([]Fault{{Kind: FaultGoAway, Code: GoAwayUnprocessed, Delivery: "dlv_3", Times: 1}})
+	c := newAPNsClient(t, s)
+	cfg := c.tr.TLSClientConfig.Clone()
+	cfg.NextProtos = []string{"h2"}
+	nc, err := tls.Dial("tcp", strings.TrimPrefix(s.APNsURL(), "https://"), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	fr := http2.NewFramer(nc, nc)
+	var block bytes.Buffer
+	enc := hpack.NewEncoder(&block)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	headers := func(id uint32) {
+		block.Reset()
+		for _, h := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", "localhost"}, {":path", "/3/device/" + deviceToken},
+			{"authorization", "bearer " + c.jwt}, {"apns-topic", s.Files().APNsTopic}, {"apns-push-type", "alert"}, {"x-delivery", fmt.Sprintf("dlv_%d", id)}} {
+			must(enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
+		}
+		must(fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}))
+	}
+	until := func(ok func(http2.Frame) bool) {
+		t.Helper()
+		for {
+			f, err := fr.ReadFrame()
+			must(err)
+			if ok(f) {
+				return
+			}
+		}
+	}
+	_, err = nc.Write([]byte(http2.ClientPreface))
+	must(err)
+	must(fr.WriteSettings())
+	headers(1)
+	headers(3)
+	must(fr.WriteData(3, true, []byte("{}")))
+	until(func(f http2.Frame) bool {
+		g, ok := f.(*http2.GoAwayFrame)
+		if ok && (g.LastStreamID != 0 || g.ErrCode != http2.ErrCodeNo) {
+			t.Errorf("got %v, want NO_ERROR with last stream 0", g)
+		}
+		return ok
+	})
+	must(fr.WriteData(1, true, []byte("{}")))
+	must(fr.WritePing(false, [8]byte{1}))
+	until(func(f http2.Frame) bool { p, ok := f.(*http2.PingFrame); return ok && p.IsAck() })
+	if e := only(t, s); e.Delivery != "dlv_3" || e.TookEffect || e.MayTakeEffect {
+		t.Errorf("log: got %+v, want the push that met the fault, without effect", e)
 	}
 }

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 golang.org/x/net/http2 is frozen in favour of net/http; as a raw client it sends once and shows GOAWAY.
+
 package simulate
 
 import (

@@ -231,17 +231,20 @@ func (c *smtpConn) rcpt(arg string) error {
 		return c.reply("452 4.5.3 Too many recipients")
 	}
 	if f := c.take(StageRcpt, address, ""); f != nil {
-		switch f.Kind {
-		case FaultDropBefore:
-			return errEnd
-		case FaultDeadToken:
-			return c.reply("550 5.1.1 The email account that you tried to reach does not exist")
-		default:
-			return c.replyFault(f)
-		}
+		return c.failRcpt(f)
 	}
 	c.rcpts = append(c.rcpts, address)
 	return c.reply("250 2.1.5 Ok")
+}
+
+func (c *smtpConn) failRcpt(f *Fault) error {
+	if f.Kind == FaultDropBefore {
+		return errEnd
+	}
+	if f.Kind == FaultDeadToken {
+		return c.reply("550 5.1.1 The email account that you tried to reach does not exist")
+	}
+	return c.replyFault(f)
 }
 
 // path reads "FROM:<a@b> PARAMS".

@@ -270,7 +270,7 @@ func (c *crashCell) play(t *testing.T, bin string, sim *simulate.Server, channel
 	if c.order == notifier.OrderSendFirst {
 		capped = 3
 	}
-	dir := installation(t, sim, map[string]string{"note": quickPolicy(c.order, capped)})
+	dir := installation(t, sim, 0, map[string]string{"note": quickPolicy(c.order, capped)})
 	s := newServer(t, bin, dir, "NOTIFIER_FAULT="+c.point(), "NOTIFIER_FAULT_KEY=victim", "NOTIFIER_FAULT_ONCE="+filepath.Join(dir, "struck"))
 	s.start()
 	m := message{Key: "victim-1", Type: "note", Recipient: "u_1", To: to(sim, channel, n), Data: map[string]string{"text": "hello"}}
@@ -307,7 +307,7 @@ func TestCrashMatrix_SeesAMissingPermit(t *testing.T) {
 	t.Parallel()
 	bin := buildBinary(t, "faultpoint", "mutant_no_permit")
 	sim := startProviders(t)
-	dir := installation(t, sim, map[string]string{"note": quickPolicy(notifier.OrderClaimFirst, 0)})
+	dir := installation(t, sim, 0, map[string]string{"note": quickPolicy(notifier.OrderClaimFirst, 0)})
 	s := newServer(t, bin, dir, "NOTIFIER_FAULT=call.after", "NOTIFIER_FAULT_KEY=victim", "NOTIFIER_FAULT_ONCE="+filepath.Join(dir, "struck"))
 	s.start()
 	m := message{Key: "victim-1", Type: "note", Recipient: "u_1", To: to(sim, "apns", 1), Data: map[string]string{"text": "hello"}}
@@ -328,10 +328,11 @@ func TestCrash_PermitsOpenAtTheKill(t *testing.T) {
 	// inTheProcess is for calls that had passed their gate, and whose bytes had
 	// not left: no provider can tell them from those that had not.
 	const messages, victim, inTheProcess = 100, 40, 8
+	const permitBatch = 32 // as the engine has it
 	bin := buildBinary(t, "faultpoint")
 	sim := startProviders(t)
 	sim.SetFaults([]simulate.Fault{{Channel: "apns", Kind: simulate.FaultDelay, Delay: 50 * time.Millisecond}})
-	dir := installation(t, sim, map[string]string{"note": quickPolicy(notifier.OrderClaimFirst, 0)})
+	dir := installation(t, sim, 0, map[string]string{"note": quickPolicy(notifier.OrderClaimFirst, 0)})
 	s := newServer(t, bin, dir, "NOTIFIER_FAULT=permit.after", "NOTIFIER_FAULT_KEY=victim", "NOTIFIER_FAULT_ONCE="+filepath.Join(dir, "struck"))
 	s.start()
 	ids, errs := make([]string, messages), make([]error, messages)

@@ -33,7 +33,7 @@ func TestDurable_KilledAfterEveryAnswer(t *testing.T) {
 	t.Parallel()
 	const kills = 100
 	sim := startProviders(t)
-	dir := installation(t, sim, map[string]string{
+	dir := installation(t, sim, 0, map[string]string{
 		"claim_first": quickPolicy(notifier.OrderClaimFirst, 0),
 		"send_first":  quickPolicy(notifier.OrderSendFirst, 0),
 	})

@@ -28,23 +28,24 @@ func startProviders(t *testing.T) *simulate.Server {
 }
 
 // installation writes a folder that "notifier serve" runs from: every channel
-// goes to the simulated providers; policies are YAML by type.
-func installation(t testing.TB, sim *simulate.Server, policies map[string]string) (dir string) {
+// goes to the simulated providers, with at most inFlight calls an account (0:
+// the default); policies are YAML by type.
+func installation(t testing.TB, sim *simulate.Server, inFlight int, policies map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	f := sim.Files()
 	files := map[string]string{
 		"notifier.yaml": fmt.Sprintf(`
-listen: {http: "${%s}"}
+listen: {http: "${%[1]s}"}
 ledger: sqlite:notifier.db
 channels:
   apns:
-    shop: {key_file: %q, key_id: %q, team_id: %q, topic: %q, environment: production, endpoint: %q, ca_file: %q, allow_private: true}
+    shop: {key_file: %[3]q, key_id: %[4]q, team_id: %[5]q, topic: %[6]q, environment: production, endpoint: %[7]q, ca_file: %[8]q, allow_private: true, max_in_flight: %[2]d}
   email:
-    main: {smtp: "smtp://%s:%s@%s", tls: starttls, ca_file: %q, from: "Shop <no-reply@example.com>", allow_private: true}
+    main: {smtp: "smtp://%[9]s:%[10]s@%[11]s", tls: starttls, ca_file: %[12]q, from: "Shop <no-reply@example.com>", allow_private: true, max_in_flight: %[2]d}
   webhook:
-    out: {secrets: {default: [%q]}, allow_private: true}
-`, listenVariable, f.APNsKeyFile, f.APNsKeyID, f.APNsTeamID, f.APNsTopic, sim.APNsURL(), f.CAFile,
+    out: {secrets: {default: [%[13]q]}, allow_private: true, max_in_flight: %[2]d}
+`, listenVariable, inFlight, f.APNsKeyFile, f.APNsKeyID, f.APNsTeamID, f.APNsTopic, sim.APNsURL(), f.CAFile,
 			f.SMTPUser, f.SMTPPassword, sim.SMTPAddr(), f.CAFile, f.WebhookSecret),
 		"templates/note/push.yaml":    "title: Note\nbody: \"{{.text}}\"\n",
 		"templates/note/email.yaml":   "subject: Note\ntext: \"{{.text}}\"\n",

@@ -142,15 +142,6 @@ func (w *world) permitted() notifier.Leased {
 	return l
 }
 
-// onTheWire accepts one delivery and brings it to where its order calls.
-func (w *world) onTheWire(order notifier.Order) notifier.Leased {
-	w.Helper()
-	if order == claimFirst {
-		return w.permitted()
-	}
-	return w.leased(order)
-}
-
 func (w *world) renew(owner notifier.Owner, h notifier.Hold) bool {
 	w.Helper()
 	got, err := w.l.Renew(w.ctx, owner, []notifier.Hold{h})

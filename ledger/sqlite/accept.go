@@ -124,7 +124,7 @@ func (w *writer) replay(in *notifier.Intent) (*notifier.Stored, error) {
 	}
 	s := &notifier.Stored{ID: idOf(r.bytes(2)), Replayed: true, AcceptedAt: r.time(5)}
 	copy(s.Fingerprint[:], r.bytes(3))
-	if err := json.Unmarshal([]byte(r.str(4)), &s.Parts); err != nil {
+	if s.Parts, err = decodeParts(r.bytes(4)); err != nil {
 		return nil, fmt.Errorf("decode the parts of %v: %w", s.ID, err)
 	}
 	s.FirstAge = max(0, w.now.Sub(s.AcceptedAt))
@@ -140,12 +140,8 @@ func (w *writer) insert(in *notifier.Intent, n int64) (notifier.Stored, error) {
 	const insert = `INSERT INTO notification (n, nid, deliveries, tenant, key, type, recipient, ord, policy_version,
 		fingerprint, parts, accepted_at, send_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	s := notifier.Stored{ID: w.minter.mint(w.now), Fingerprint: in.Fingerprint, Parts: in.Parts, AcceptedAt: w.now}
-	parts, err := json.Marshal(in.Parts)
-	if err != nil {
-		return s, fmt.Errorf("encode parts: %w", err)
-	}
 	if _, err := w.exec(insert, n, s.ID[:], int64(len(in.Deliveries)), in.Tenant, in.Key, in.Type, in.Recipient,
-		string(in.Order), in.PolicyVersion, in.Fingerprint[:], string(parts),
+		string(in.Order), in.PolicyVersion, in.Fingerprint[:], encodeParts(in.Parts),
 		micros(w.now), micros(in.SendAt), micros(in.ExpiresAt)); err != nil {
 		return s, fmt.Errorf("store the notification: %w", err)
 	}
@@ -213,6 +209,7 @@ func (w *writer) enqueue(d *notifier.Delivery, row int64, owner notifier.Owner, 
 	if leased {
 		state, reason, fence = stateLeased, notifier.ReasonNone, 1
 		leasedAt, until = micros(w.now), micros(w.now.Add(d.Terms.Lease))
+		w.leases[d.ID] = lane
 	} else {
 		owner = ""
 	}

@@ -40,24 +40,24 @@ func (l *Ledger) Cancel(ctx context.Context, tenant string, ids []notifier.Deliv
 
 func (w *writer) cancel(tenant string, id notifier.DeliveryID, reason notifier.Reason) (*notifier.Cancelled, error) {
 	const (
-		theirs = `SELECT 1 FROM notification WHERE nid = ? AND tenant = ?`
-		ended  = `SELECT state FROM outcome WHERE nid = ? AND ch = ?`
+		theirs = `SELECT 1 FROM notification WHERE n = ? AND tenant = ?`
+		ended  = `SELECT o.state FROM outcome o CROSS JOIN notification n ON n.n = o.d - o.ch WHERE o.nid = ? AND o.ch = ? AND n.tenant = ?`
 		flag   = `UPDATE queue SET cancel = ? WHERE nid = ? AND ch = ? AND cancel = ''`
 	)
 	nid, ch := id.Notification[:], int64(id.Ordinal)
-	if r, err := w.first(theirs, nid, tenant); err != nil || r == nil {
-		return nil, err
-	}
 	h, err := w.find(id)
 	if err != nil {
 		return nil, err
 	}
 	if h == nil {
-		r, err := w.first(ended, nid, ch)
+		r, err := w.first(ended, nid, ch, tenant)
 		if err != nil || r == nil {
 			return nil, err
 		}
 		return &notifier.Cancelled{ID: id, State: notifier.State(r.str(0))}, nil
+	}
+	if r, err := w.first(theirs, h.d-ch, tenant); err != nil || r == nil {
+		return nil, err
 	}
 	if h.state == statePending || h.state == stateLeased && h.order == notifier.OrderClaimFirst {
 		err := w.finish(h, closedCancel, notifier.StateCancelled, reason)

@@ -65,7 +65,7 @@ func (h *held) next(retry notifier.Retry) (notifier.State, notifier.Reason) {
 
 // finish ends a delivery without a call of its own: row out, outcome in.
 func (w *writer) finish(h *held, closed string, state notifier.State, reason notifier.Reason) error {
-	const insert = `INSERT INTO outcome (nid, ch, d, ord, state, reason, fence, permit_fence, owner, closed, tries, maybe,
+	const insert = `INSERT OR ROLLBACK INTO outcome (nid, ch, d, ord, state, reason, fence, permit_fence, owner, closed, tries, maybe,
 			finished_at, called, outcome, attempt_reason, provider_status, provider_id, started_at, unit)
 		SELECT nid, ch, d, ord, ?, ?, fence, permit_fence, owner, ?, ?, ?, ?, 0, '', '', '', '', 0, 0
 		FROM queue WHERE nid = ? AND ch = ?`
@@ -74,7 +74,7 @@ func (w *writer) finish(h *held, closed string, state notifier.State, reason not
 	if err != nil || n != 1 {
 		return fmt.Errorf("write the outcome: %w", orMissing(err))
 	}
-	return w.dequeue(h.id)
+	return w.dequeue(h.id, tallyKey{h.lane, shown(h.state), h.reason})
 }
 
 // record adds the end of an attempt that did not finish the delivery. The
@@ -107,6 +107,7 @@ func (w *writer) requeue(h *held, ended string, reason notifier.Reason, due int6
 	if err != nil || n != 1 {
 		return fmt.Errorf("queue again: %w", orMissing(err))
 	}
+	delete(w.leases, h.id)
 	w.moved[tallyKey{h.lane, shown(h.state), h.reason}]--
 	w.moved[tallyKey{h.lane, notifier.StatePending, reason}]++
 	return nil

@@ -63,6 +63,7 @@ func (w *writer) lease(lane notifier.Lane, limit int, owner notifier.Owner) ([]n
 			return nil, fmt.Errorf("take %v: %w", d.ID, orMissing(err))
 		}
 		d.LeasedAt = w.now
+		w.leases[d.ID] = id
 	}
 	w.moved[tallyKey{id, notifier.StateSending, notifier.ReasonNone}] += int64(len(out))
 	return out, nil

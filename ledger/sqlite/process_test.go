@@ -103,9 +103,12 @@ func TestOpen_SecondProcess(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after the other was killed: %v", err)
 	}
-	_, other, stderr := start(t, path)
+	second, other, stderr := start(t, path)
 	for other.Scan() {
 		t.Errorf("the second process opened it: %s", other.Text())
+	}
+	if err := second.Wait(); err == nil {
+		t.Error("the second process ended without an error")
 	}
 	if !strings.Contains(stderr.String(), sqlite.ErrLocked.Error()) {
 		t.Errorf("the second process said %q", stderr)

@@ -12,7 +12,9 @@ import (
 // Notification returns a tenant's notification with all its deliveries and
 // attempts, or a *notifier.Error with CodeNotFound.
 func (l *Ledger) Notification(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error) {
-	return l.read(ctx, "n.nid = ? AND n.tenant = ?", id[:], tenant)
+	const where = `n.n = coalesce((SELECT d - ch FROM queue WHERE nid = ? LIMIT 1), (SELECT d - ch FROM outcome WHERE nid = ? LIMIT 1))
+		AND n.tenant = ?`
+	return l.read(ctx, where, id[:], id[:], tenant)
 }
 
 // ByKey is Notification for the newest notification of a key, as long as the

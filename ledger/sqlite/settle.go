@@ -37,7 +37,7 @@ func (l *Ledger) Complete(ctx context.Context, owner notifier.Owner, done []noti
 }
 
 func (w *writer) complete(owner notifier.Owner, c *notifier.Completion) (notifier.Settled, error) {
-	const finish = `INSERT INTO outcome (nid, ch, d, ord, state, reason, fence, permit_fence, owner, closed, tries, maybe,
+	const finish = `INSERT OR ROLLBACK INTO outcome (nid, ch, d, ord, state, reason, fence, permit_fence, owner, closed, tries, maybe,
 			finished_at, called, outcome, attempt_reason, provider_status, provider_id, started_at, unit, spent_at)
 		SELECT nid, ch, d, ord, ?, ?, fence, permit_fence, owner, 'complete', tries, maybe,
 			?, ?, ?, ?, ?, ?, ?, maybe + ?, CASE WHEN capped AND ? THEN coalesce(nullif(?, 0), leased_at) END
@@ -59,7 +59,11 @@ func (w *writer) complete(owner notifier.Owner, c *notifier.Completion) (notifie
 	if n == 0 {
 		return w.settledBefore(owner, c.Hold, closedComplete)
 	}
-	if err := w.dequeue(c.ID); err != nil {
+	lane, err := w.laneOf(c.ID)
+	if err != nil {
+		return notifier.Settled{}, err
+	}
+	if err := w.dequeue(c.ID, tallyKey{lane, notifier.StateSending, notifier.ReasonNone}); err != nil {
 		return notifier.Settled{}, err
 	}
 	return notifier.Settled{Verdict: notifier.VerdictDone, State: c.State, Reason: c.Reason}, nil
@@ -77,14 +81,29 @@ func mayHaveArrived(o notifier.Outcome) bool {
 }
 
 // dequeue takes a finished delivery's row out.
-func (w *writer) dequeue(id notifier.DeliveryID) error {
-	const out = `DELETE FROM queue WHERE nid = ? AND ch = ? RETURNING lane, state, reason`
-	r, err := w.first(out, id.Notification[:], int64(id.Ordinal))
-	if err != nil || r == nil {
+func (w *writer) dequeue(id notifier.DeliveryID, counted tallyKey) error {
+	const out = `DELETE FROM queue WHERE nid = ? AND ch = ?`
+	n, err := w.exec(out, id.Notification[:], int64(id.Ordinal))
+	if err != nil || n != 1 {
 		return fmt.Errorf("take out of the queue: %w", orMissing(err))
 	}
-	w.moved[tallyKey{r.int(0), shown(r.str(1)), notifier.Reason(r.str(2))}]--
+	delete(w.leases, id)
+	w.moved[counted]--
 	return nil
+}
+
+// laneOf returns the lane of a delivery that is leased: known from the lease
+// where this process made it.
+func (w *writer) laneOf(id notifier.DeliveryID) (int64, error) {
+	const find = `SELECT lane FROM queue WHERE nid = ? AND ch = ?`
+	if lane, ok := w.leases[id]; ok {
+		return lane, nil
+	}
+	r, err := w.first(find, id.Notification[:], int64(id.Ordinal))
+	if err != nil || r == nil {
+		return 0, fmt.Errorf("find the lane: %w", orMissing(err))
+	}
+	return r.int(0), nil
 }
 
 // settledBefore tells a write that was made before from one that comes too

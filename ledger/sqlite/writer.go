@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-4b260dfd/notifier"
 )
 
 // maxGroup bounds how many operations share a transaction: an operation holds
@@ -30,6 +32,9 @@ type writer struct {
 	// is rolled back leaves a gap.
 	next  int64
 	words words
+	// leases is the lane of each delivery that is leased, as far as it is
+	// known. It is never wrong, since a delivery keeps its lane.
+	leases map[notifier.DeliveryID]int64
 	// moved is what the transaction changes in the counts of queue rows.
 	moved map[tallyKey]int64
 	trim  trimmer
@@ -41,7 +46,7 @@ func newWriter(c *conn, clock func() time.Time) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the newest delivery: %w", err)
 	}
-	return &writer{conn: c, clock: clock, next: r.int(0) + 1, words: newWords(), moved: make(map[tallyKey]int64)}, nil
+	return &writer{conn: c, clock: clock, next: r.int(0) + 1, words: newWords(), leases: make(map[notifier.DeliveryID]int64), moved: make(map[tallyKey]int64)}, nil
 }
 
 // write hands work to the writer and waits for its commit. A context that ends

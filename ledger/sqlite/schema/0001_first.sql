@@ -18,10 +18,11 @@ CREATE TABLE idem (
 ) WITHOUT ROWID;
 
 -- Facts, but for repeats. n is also the d of the first delivery, so that the
--- two tables join by integers.
+-- two tables join by integers. A nid is found through its deliveries, which
+-- are in queue or outcome: n = d - ch. parts is length-prefixed pairs.
 CREATE TABLE notification (
   n              INTEGER PRIMARY KEY,
-  nid            BLOB NOT NULL UNIQUE,
+  nid            BLOB NOT NULL,
   deliveries     INTEGER NOT NULL,
   tenant         TEXT NOT NULL,
   key            TEXT NOT NULL,
@@ -30,7 +31,7 @@ CREATE TABLE notification (
   ord            TEXT NOT NULL,
   policy_version TEXT NOT NULL,
   fingerprint    BLOB NOT NULL,
-  parts          TEXT NOT NULL,
+  parts          BLOB NOT NULL,
   accepted_at    INTEGER NOT NULL,
   send_at        INTEGER NOT NULL,
   expires_at     INTEGER NOT NULL,

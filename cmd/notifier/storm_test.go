@@ -269,7 +269,7 @@ func (s *storm) checkCaps(entries []simulate.Entry, notes []notifier.Notificatio
 	}
 	reached := map[string]int{}
 	for _, e := range entries {
-		if r := recipient[e.Delivery]; r != "" {
+		if r := recipient[e.Delivery]; r != "" && e.MayTakeEffect {
 			reached[r]++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -70,7 +71,7 @@ func (s SingleShot) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // once returns a copy of req that can be sent once only and asks the gate.
 func (s SingleShot) once(ctx context.Context, req *http.Request, g *Guard) *http.Request {
-	r := req.Clone(httptrace.WithClientTrace(ctx, g.trace()))
+	r := req.WithContext(httptrace.WithClientTrace(ctx, g.trace())) // a copy, but for the headers
 	r.GetBody = nil
 	if r.Body == nil || r.Body == http.NoBody {
 		// http.NoBody counts as rewindable; a body of unknown length that
@@ -79,15 +80,25 @@ func (s SingleShot) once(ctx context.Context, req *http.Request, g *Guard) *http
 		r.ContentLength = -1
 	}
 	r.Body = &gatedBody{ReadCloser: r.Body, guard: g}
-	for _, k := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-		if v, ok := r.Header[k]; ok {
-			delete(r.Header, k)
-			if len(v) > 0 {
-				r.Header[strings.ToLower(k)] = v
-			}
+	r.Header = lowered(r.Header)
+	return r
+}
+
+// lowered is the headers with the two names in lower case. They are the
+// caller's own where neither is there.
+func lowered(h http.Header) http.Header {
+	for _, k := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
+		v, ok := h[k]
+		if !ok {
+			continue
+		}
+		h = maps.Clone(h)
+		delete(h, k)
+		if len(v) > 0 {
+			h[strings.ToLower(k)] = v
 		}
 	}
-	return r
+	return h
 }
 
 // CloseIdleConnections lets the base's idle connections go.

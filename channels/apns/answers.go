@@ -129,7 +129,7 @@ func read(a *channels.Answer, now time.Time) (res channels.Result, expired bool)
 		Reason    string `json:"reason"`
 		Timestamp int64  `json:"timestamp"` // milliseconds; with 410 only
 	}
-	if json.Unmarshal(a.Body, &body) != nil {
+	if len(a.Body) > 0 && json.Unmarshal(a.Body, &body) != nil {
 		body.Reason, body.Timestamp = "", 0
 	}
 	res.Outcome, res.Reason = find(a.Status, body.Reason)

@@ -51,7 +51,39 @@ func (Kind) Prepare(fields map[string]any) (notifier.Content, error) {
 			Details: map[string]any{"channel": string(notifier.ChannelAPNs), "size": len(payload), "limit": maxPayloadBytes},
 		}
 	}
-	return encode(content{PushType: m.pushType(), Payload: payload})
+	return content{PushType: m.pushType(), Payload: payload}.write(), nil
+}
+
+// The content's spelling, in three pieces around push type and payload.
+const (
+	beforeType    = `{"push_type":"`
+	beforePayload = `","payload":`
+	afterPayload  = `}`
+)
+
+// write is the content as JSON, in one spelling.
+func (c content) write() []byte {
+	b := make([]byte, 0, len(beforeType)+len(c.PushType)+len(beforePayload)+len(c.Payload)+len(afterPayload))
+	b = append(append(b, beforeType...), c.PushType...)
+	b = append(append(b, beforePayload...), c.Payload...)
+	return append(b, afterPayload...)
+}
+
+// readContent reads what write wrote. That has been JSON since Prepare, and
+// each attempt would parse it again: the pieces are taken apart as they were
+// put together, and only another spelling is parsed.
+func readContent(b []byte) (c content, err error) {
+	if rest, ok := bytes.CutPrefix(b, []byte(beforeType)); ok {
+		typ, rest, ok := bytes.Cut(rest, []byte(beforePayload))
+		payload, whole := bytes.CutSuffix(rest, []byte(afterPayload))
+		if known := string(typ) == pushAlert || string(typ) == pushBackground; ok && whole && known {
+			return content{PushType: string(typ), Payload: payload}, nil
+		}
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		return content{}, err
+	}
+	return c, nil
 }
 
 // message is a push as its template rendered it.

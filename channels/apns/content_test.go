@@ -131,3 +131,33 @@ func payloadOf(t *testing.T, c notifier.Content) []byte {
 	}
 	return stored.Payload
 }
+
+func TestReadContent(t *testing.T) {
+	t.Parallel()
+	payload := `{"aps":{"alert":{"title":"} \",\"payload\":"}}}`
+	for name, c := range map[string]struct {
+		in, typ, payload string
+		bad              bool
+	}{
+		"alert":            {in: string(content{pushAlert, []byte(payload)}.write()), typ: pushAlert, payload: payload},
+		"background":       {in: string(content{pushBackground, []byte(payload)}.write()), typ: pushBackground, payload: payload},
+		"other spelling":   {in: `{ "payload": {"aps":{}}, "push_type": "alert" }`, typ: pushAlert, payload: `{"aps":{}}`},
+		"type with quotes": {in: `{"push_type":"a\"b","payload":{}}`, typ: `a"b`, payload: `{}`},
+		"no JSON":          {in: `{"push_type":"alert"`, bad: true},
+		"empty":            {in: ``, bad: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := readContent([]byte(c.in))
+			if (err != nil) != c.bad {
+				t.Fatalf("got error %v, want one: %v", err, c.bad)
+			}
+			if got.PushType != c.typ || string(got.Payload) != c.payload {
+				t.Errorf("got %q and %s, want %q and %s", got.PushType, got.Payload, c.typ, c.payload)
+			}
+		})
+	}
+	if w := (content{pushAlert, []byte(payload)}).write(); !json.Valid(w) {
+		t.Errorf("what is written is not JSON: %s", w)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,14 +62,14 @@ func (s *Sender) Close() error {
 
 // Send makes one request.
 func (s *Sender) Send(ctx context.Context, c *channels.Call) channels.Result {
-	var stored content
-	if err := json.Unmarshal(c.Delivery.Content, &stored); err != nil || len(stored.Payload) == 0 {
+	stored, err := readContent(c.Delivery.Content)
+	if err != nil || len(stored.Payload) == 0 {
 		return channels.Result{Outcome: notifier.OutcomeRejected, Reason: notifier.ReasonBadContent,
 			ProviderStatus: "the stored content is not a push"}
 	}
 	used := s.client.Token.GenerateIfExpired()
 	ctx = context.WithValue(channels.WithGuard(ctx, c.Guard), partsKey{}, s.parts(c, stored))
-	_, err := s.client.PushWithContext(ctx, s.notification(c.Delivery, stored))
+	_, err = s.client.PushWithContext(ctx, s.notification(c.Delivery, stored))
 	a := c.Guard.Answer()
 	if a == nil {
 		return channels.TransportResult(err, c.Guard)
@@ -160,7 +159,8 @@ func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p == nil {
 		return nil, errors.New("the request carries no payload")
 	}
-	r := req.Clone(req.Context())
+	// Nobody else has this request's headers: apns2 has just made them.
+	r := req.WithContext(req.Context())
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(p.payload)), int64(len(p.payload))
 	if p.delivery != "" {
 		r.Header.Set("X-Delivery", p.delivery)

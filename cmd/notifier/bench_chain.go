@@ -56,7 +56,7 @@ func serveChain(ctx context.Context, p *process, dir string) error {
 }
 
 // newBareChain drives the connection with the settings that a server's account
-// has, through nothing of ours.
+// has, its way with headers among them, through nothing of ours.
 func newBareChain(a apns.Config) (*bareChain, error) {
 	key, err := token.AuthKeyFromFile(a.KeyFile)
 	if err != nil {
@@ -67,9 +67,11 @@ func newBareChain(a apns.Config) (*bareChain, error) {
 		return nil, err
 	}
 	return &bareChain{topic: a.Topic, client: &apns2.Client{
-		Host:       a.Endpoint,
-		Token:      &token.Token{AuthKey: key, KeyID: a.KeyID, TeamID: a.TeamID},
-		HTTPClient: &http.Client{Transport: &http2.Transport{TLSClientConfig: t, StrictMaxConcurrentStreams: true, DisableCompression: true}},
+		Host:  a.Endpoint,
+		Token: &token.Token{AuthKey: key, KeyID: a.KeyID, TeamID: a.TeamID},
+		HTTPClient: &http.Client{Transport: &http2.Transport{
+			TLSClientConfig: t, StrictMaxConcurrentStreams: true, DisableCompression: true, MaxEncoderHeaderTableSize: 1,
+		}},
 	}}, nil
 }
 

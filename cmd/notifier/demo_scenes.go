@@ -45,7 +45,7 @@ func scenes() []scene {
 		{"retry-after", "the provider says: not now, later", (*demo).retryAfter,
 			"provably not processed: both orders try again, one effect each"},
 		{"crash", "the server is killed while sends are in flight", (*demo).crash,
-			"claim_first: nothing twice, the open ones are unknown; send_first: nothing lost"},
+			"claim_first: nothing twice, what was open is unknown; send_first: nothing lost"},
 		{"cap", "a retry storm that a cap holds", (*demo).capped,
 			"three pushes about one order, then silence, and the ledger says why"},
 		{"collapse", "a repeat that the phone shows once", (*demo).collapse,

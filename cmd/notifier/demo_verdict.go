@@ -172,7 +172,7 @@ func (j *judgement) sendFirst() *ruling {
 // repeats: under send-first, too, a request is followed by another only when
 // nobody can know what came of it, and the ledger says so.
 func (j *judgement) repeats() *ruling {
-	r, n := &ruling{rule: "send_first: the same id again, and only after an attempt recorded as unknown"}, 0
+	r, n := &ruling{rule: "send_first: the same id, after an attempt recorded as unknown"}, 0
 	for _, c := range j.of(notifier.OrderSendFirst) {
 		may := c.mayTakeEffect()
 		slices.SortStableFunc(may, func(a, b *simulate.Entry) int { return int(a.Fence - b.Fence) })
@@ -193,7 +193,7 @@ func (j *judgement) repeats() *ruling {
 
 // once: a lease makes one request.
 func (j *judgement) once() *ruling {
-	r := &ruling{rule: "no two by one attempt", of: count(j.requests, "request")}
+	r := &ruling{rule: "no attempt made two of them", of: count(j.requests, "request")}
 	for _, c := range j.all {
 		seen := map[int64]bool{}
 		for _, e := range c.requests {

@@ -14,7 +14,6 @@ package delivery
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -222,19 +221,16 @@ func (e *Engine) drain() {
 	e.stopCalls()
 }
 
-// ErrNotReady says why a notification cannot be accepted now.
-var ErrNotReady = errors.New("not ready")
-
-// Ready reports what is degraded, or an error that wraps ErrNotReady while
-// nothing can be accepted.
+// Ready reports what is degraded, or an *notifier.Error while nothing can be
+// accepted.
 func (e *Engine) Ready(context.Context) ([]string, error) {
 	switch {
 	case e.draining.Load():
-		return nil, fmt.Errorf("%w: draining", ErrNotReady)
+		return nil, &notifier.Error{Code: notifier.CodeOverloaded, Message: "the server is shutting down"}
 	case !e.started.Load():
-		return nil, fmt.Errorf("%w: starting", ErrNotReady)
+		return nil, &notifier.Error{Code: notifier.CodeOverloaded, Message: "the server is starting"}
 	case time.Since(time.Unix(0, e.healthy.Load())) > 3*sweepEvery+ledgerTimeout:
-		return nil, fmt.Errorf("%w: the ledger takes no writes", ErrNotReady)
+		return nil, &notifier.Error{Code: notifier.CodeLedgerUnavailable, Message: "the ledger takes no writes"}
 	}
 	if o := e.orphans.Load(); o != nil {
 		return *o, nil

@@ -25,9 +25,6 @@ const (
 	idleHTTP1        = 30 * time.Second
 	maxHeaderBytes   = 64 << 10
 	defaultIdleConns = 100
-	// noHeaderTable is the smallest dynamic table for compressing headers that
-	// can be asked for (zero asks for the default): nothing fits in.
-	noHeaderTable = 1
 )
 
 // NewClient returns the client of one account: every request through

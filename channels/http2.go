@@ -24,23 +24,33 @@ const (
 	// lookAgain is how often a call that waits for a stream looks by itself:
 	// a raised limit, or a reset that the peer has seen, wakes nobody.
 	lookAgain = 10 * time.Millisecond
+	// noHeaderTable is the smallest dynamic table for compressing headers that
+	// can be asked for (zero asks for the default): nothing fits in.
+	noHeaderTable = 1
 )
 
 // newHTTP2 drives HTTP/2 through golang.org/x/net rather than net/http, which
 // in Go 1.26 sends a request on new connections without end when its stream is
 // reset with PROTOCOL_ERROR.
+//
+// Headers go out as literals. A push has a path, ids and an expiry of its own,
+// which in a table would only push each other out, and the token with them; the
+// bookkeeping costs as much as all the rest of a call. Apple asks for the same,
+// for the sake of its own table.
+// https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 func newHTTP2(cfg AccountConfig, t *tls.Config) http.RoundTripper {
 	t = t.Clone()
 	t.NextProtos = []string{http2.NextProtoTLS}
 	s := &streams{dial: Dialer(cfg.AllowPrivate), tls: t, peers: map[string]*peer{}}
 	s.transport = &http2.Transport{
-		ConnPool:           s,
-		IdleConnTimeout:    idleHTTP2,
-		ReadIdleTimeout:    pingAfter,
-		PingTimeout:        pingTimeout,
-		WriteByteTimeout:   writeStall,
-		MaxHeaderListSize:  maxHeaderBytes,
-		DisableCompression: true,
+		ConnPool:                  s,
+		IdleConnTimeout:           idleHTTP2,
+		ReadIdleTimeout:           pingAfter,
+		PingTimeout:               pingTimeout,
+		WriteByteTimeout:          writeStall,
+		MaxHeaderListSize:         maxHeaderBytes,
+		MaxEncoderHeaderTableSize: noHeaderTable,
+		DisableCompression:        true,
 	}
 	return s
 }

@@ -137,22 +137,15 @@ func TestOpen_Again(t *testing.T) {
 	}
 }
 
-// The statements of the hot path find their rows by a key or an index, however
-// large the tables are: none reads a table from end to end.
-func TestStatements_NoneScansATable(t *testing.T) {
-	t.Parallel()
-	l := open(t)
+// walk makes every transition once, so that its statements are prepared.
+func walk(t *testing.T, l *Ledger) {
+	t.Helper()
 	in := intent("k")
 	in.Lease = notifier.FirstLease{Owner: "me", Count: 1}
-	lane := in.Deliveries[0].Lane
 	s, err := l.Accept(t.Context(), []notifier.Intent{in, in, intent("other")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	leased, err := l.Lease(t.Context(), lane, 1, "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	leased, err := l.Lease(t.Context(), in.Deliveries[0].Lane, 1, "me")
+	must(t, err)
 	first, second := s[0].Leased[0].Hold(), leased[0].Hold()
 	_, err = l.Renew(t.Context(), "me", []notifier.Hold{first})
 	must(t, err)
@@ -169,9 +162,16 @@ func TestStatements_NoneScansATable(t *testing.T) {
 	_, err = l.Expire(t.Context(), 10)
 	must(t, err)
 	must(t, l.Witness(t.Context(), "me", []notifier.Evidence{{Hold: first}}))
+}
 
+// The statements of the hot path find their rows by a key or an index, however
+// large the tables are: none reads a table from end to end.
+func TestStatements_NoneScansATable(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	walk(t, l)
 	plans := 0
-	err = l.write(t.Context(), func(w *writer) error {
+	err := l.write(t.Context(), func(w *writer) error {
 		var texts []string
 		for text := range w.stmts {
 			texts = append(texts, text)
@@ -189,9 +189,7 @@ func TestStatements_NoneScansATable(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if plans < 20 {
 		t.Errorf("only %d steps were looked at", plans)
 	}

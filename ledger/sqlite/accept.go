@@ -180,8 +180,8 @@ func (w *writer) enqueue(d *notifier.Delivery, row int64, owner notifier.Owner, 
 	const (
 		fact = `INSERT INTO delivery (d, lane, terms, caps, address, content, collapse_id, effect_key, send_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-		queue = `INSERT INTO queue (nid, ch, d, lane, ord, capped, state, reason, fence, owner, ended, leased_at, lease_until,
-			due, expires_at, tries, maybe, fails, cancel) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, 0, 0, 0, '')`
+		queue = `INSERT INTO queue (nid, ch, d, lane, ord, capped, state, reason, timed, fence, owner, ended, leased_at, lease_until,
+			due, expires_at, tries, maybe, fails, cancel) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, 0, 0, 0, '')`
 	)
 	lane, err := w.laneID(d.Lane)
 	if err != nil {
@@ -214,7 +214,7 @@ func (w *writer) enqueue(d *notifier.Delivery, row int64, owner notifier.Owner, 
 		owner = ""
 	}
 	_, err = w.exec(queue, d.ID.Notification[:], int64(d.ID.Ordinal), row, lane, string(d.Order), caps != "",
-		state, string(reason), fence, string(owner), leasedAt, until, micros(d.SendAt), orNever(d.ExpiresAt))
+		state, string(reason), timed(reason), fence, string(owner), leasedAt, until, micros(d.SendAt), orNever(d.ExpiresAt))
 	if err != nil {
 		return fmt.Errorf("queue a delivery: %w", err)
 	}

@@ -11,12 +11,9 @@ import (
 	"github.com/seed-4b260dfd/notifier"
 )
 
-// timed is a condition on queue rows: they wait for the clock alone.
-const timed = `reason IN ('scheduled', 'backoff', 'throttled', 'cap', 'quiet_hours')`
-
 // waitReason is the reason of a queue row as of a time: what waited for the
 // clock alone is due once its time has come.
-const waitReason = `CASE WHEN due <= ? AND ` + timed + ` THEN 'due' ELSE reason END`
+const waitReason = `CASE WHEN timed AND due <= ? THEN 'due' ELSE reason END`
 
 // Lanes returns the lanes that hold deliveries that are not finished, with the
 // time at which the first of each is due. For a lane in which all are leased
@@ -58,7 +55,7 @@ func (l *Ledger) Backlog(ctx context.Context) ([]notifier.Backlog, error) {
 	const (
 		lanes   = `SELECT id, channel FROM lane`
 		overdue = `SELECT lane, reason, count(*) FROM queue INDEXED BY queue_timed
-			WHERE state = 'pending' AND ` + timed + ` AND due <= ? GROUP BY lane, reason`
+			WHERE timed AND due <= ? GROUP BY lane, reason`
 		oldest = `SELECT l.id, q.due, ` + waitReason + ` FROM lane l CROSS JOIN queue q ON (q.nid, q.ch) = (
 				SELECT f.nid, f.ch FROM queue f WHERE f.state = 'pending' AND f.lane = l.id ORDER BY f.due LIMIT 1)
 			WHERE q.due <= ?`

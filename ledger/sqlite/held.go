@@ -100,9 +100,9 @@ func (w *writer) record(h *held, ended, outcome string, a notifier.Attempt, mayb
 // requeue makes a delivery wait again. The fence stays, and so does the owner,
 // for whoever asks later what became of the lease.
 func (w *writer) requeue(h *held, ended string, reason notifier.Reason, due int64) error {
-	const back = `UPDATE queue SET state = 'pending', reason = ?, permit_fence = NULL, ended = ?, due = ?, tries = ?, maybe = ?, fails = ?
+	const back = `UPDATE queue SET state = 'pending', reason = ?, timed = ?, permit_fence = NULL, ended = ?, due = ?, tries = ?, maybe = ?, fails = ?
 		WHERE nid = ? AND ch = ?`
-	n, err := w.exec(back, string(reason), ended, due, int64(h.tries), int64(h.maybe), int64(h.fails),
+	n, err := w.exec(back, string(reason), timed(reason), ended, due, int64(h.tries), int64(h.maybe), int64(h.fails),
 		h.id.Notification[:], int64(h.id.Ordinal))
 	if err != nil || n != 1 {
 		return fmt.Errorf("queue again: %w", orMissing(err))

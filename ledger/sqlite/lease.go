@@ -33,7 +33,7 @@ func (w *writer) lease(lane notifier.Lane, limit int, owner notifier.Owner) ([]n
 			FROM queue q INDEXED BY queue_due CROSS JOIN delivery d ON d.d = q.d CROSS JOIN notification n ON n.n = q.d - q.ch
 			WHERE q.state = 'pending' AND q.lane = ? AND q.due <= ? AND q.expires_at > ?
 			ORDER BY q.due, q.nid, q.ch LIMIT ?`
-		take = `UPDATE queue SET state = 'leased', reason = '', fence = fence + 1, permit_fence = NULL, owner = ?, ended = '',
+		take = `UPDATE queue SET state = 'leased', reason = '', timed = 0, fence = fence + 1, permit_fence = NULL, owner = ?, ended = '',
 				leased_at = ?, lease_until = ? WHERE nid = ? AND ch = ? AND state = 'pending' AND fence = ?`
 	)
 	id, err := w.laneID(lane)

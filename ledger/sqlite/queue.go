@@ -21,6 +21,16 @@ func shown(state string) notifier.State {
 	return notifier.StateSending
 }
 
+// timed says that a delivery with a reason waits for the clock alone.
+func timed(r notifier.Reason) bool {
+	switch r {
+	case notifier.ReasonScheduled, notifier.ReasonBackoff, notifier.ReasonThrottled, notifier.ReasonCap, notifier.ReasonQuietHours:
+		return true
+	default:
+		return false
+	}
+}
+
 // Which transition wrote an outcome row.
 const (
 	closedComplete = "complete"

@@ -176,7 +176,7 @@ func TestWriter_OutcomeRowIsUnique(t *testing.T) {
 	// A queue row that must not exist: the key of the outcome table refuses it
 	// a second outcome, and everything of the operation with it.
 	err = l.write(t.Context(), func(w *writer) error {
-		_, err := w.exec(`INSERT INTO queue SELECT o.nid, o.ch, o.d, q.lane, q.ord, 0, 'leased', '', 1, NULL, 'me', '', 0, 0, 0, q.expires_at, 0, 0, 0, ''
+		_, err := w.exec(`INSERT INTO queue SELECT o.nid, o.ch, o.d, q.lane, q.ord, 0, 'leased', '', 0, 1, NULL, 'me', '', 0, 0, 0, q.expires_at, 0, 0, 0, ''
 			FROM outcome o, queue q`)
 		return err
 	})

@@ -65,7 +65,8 @@ CREATE TABLE delivery (
   send_at     INTEGER NOT NULL
 );
 
--- What is not finished, and nothing else. owner stays after a return or a
+-- What is not finished, and nothing else. state is pending, leased or sending;
+-- timed says that a pending row waits for the clock alone. owner stays after a return or a
 -- sweep; ended tells which of them it was: '', 'returned' or 'lapsed'.
 CREATE TABLE queue (
   nid          BLOB NOT NULL,
@@ -74,8 +75,9 @@ CREATE TABLE queue (
   lane         INTEGER NOT NULL,
   ord          TEXT NOT NULL,
   capped       INTEGER NOT NULL,
-  state        TEXT NOT NULL CHECK (state IN ('pending', 'leased', 'sending')),
+  state        TEXT NOT NULL,
   reason       TEXT NOT NULL,
+  timed        INTEGER NOT NULL,
   fence        INTEGER NOT NULL,
   permit_fence INTEGER,
   owner        TEXT NOT NULL,
@@ -93,9 +95,9 @@ CREATE TABLE queue (
 
 CREATE INDEX queue_due     ON queue (lane, due)               WHERE state = 'pending';
 CREATE INDEX queue_expires ON queue (expires_at)              WHERE state = 'pending';
--- What waits for the clock alone, for counting what is due by now.
+-- For counting what is due by now.
 CREATE INDEX queue_timed   ON queue (due, lane, reason)
-  WHERE state = 'pending' AND reason IN ('scheduled', 'backoff', 'throttled', 'cap', 'quiet_hours');
+  WHERE timed;
 CREATE INDEX queue_open    ON queue (lease_until)             WHERE state <> 'pending';
 
 -- Append-only. The primary key is what makes one outcome one.

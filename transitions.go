@@ -211,3 +211,12 @@ type Backlog struct {
 	// OldestDue is the due time of the oldest, zero if none is due.
 	OldestDue time.Time
 }
+
+// Unknowns is how many deliveries of a type ended unknown and are not settled
+// by anybody's later word.
+type Unknowns struct {
+	Type  string
+	Count int
+	// Oldest is when the first of them ended.
+	Oldest time.Time
+}

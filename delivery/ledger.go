@@ -74,4 +74,6 @@ type Reader interface {
 	ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error)
 	// Backlog counts what is not finished, and what ended unknown, for the gauges.
 	Backlog(ctx context.Context) ([]notifier.Backlog, error)
+	// Unknowns counts what ended unknown, by type.
+	Unknowns(ctx context.Context) ([]notifier.Unknowns, error)
 }

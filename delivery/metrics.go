@@ -86,14 +86,17 @@ func (m *metrics) attempt(l *notifier.Leased, res channels.Result, started time.
 type backlogCollector struct {
 	ledger Reader
 
-	mu   sync.Mutex
-	at   time.Time
-	last []notifier.Backlog
+	mu       sync.Mutex
+	at       time.Time
+	backlog  []notifier.Backlog
+	unknowns []notifier.Unknowns
 }
 
 var (
-	deliveriesDesc = prometheus.NewDesc("notifier_deliveries", "Deliveries that have not ended.", []string{"channel", "state", "reason"}, nil)
+	deliveriesDesc = prometheus.NewDesc("notifier_deliveries", "Deliveries that have not ended, and those that ended unknown.", []string{"channel", "state", "reason"}, nil)
 	oldestDueDesc  = prometheus.NewDesc("notifier_oldest_due_seconds", "How long the oldest due delivery has waited.", []string{"channel"}, nil)
+	unknownDesc    = prometheus.NewDesc("notifier_unknown_deliveries", "Deliveries that ended unknown and are not settled.", []string{"type"}, nil)
+	unknownAgeDesc = prometheus.NewDesc("notifier_unknown_oldest_seconds", "Age of the oldest unknown outcome that is not settled.", []string{"type"}, nil)
 )
 
 const (
@@ -103,8 +106,9 @@ const (
 
 // Describe implements prometheus.Collector.
 func (b *backlogCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- deliveriesDesc
-	ch <- oldestDueDesc
+	for _, d := range []*prometheus.Desc{deliveriesDesc, oldestDueDesc, unknownDesc, unknownAgeDesc} {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector. Without a ledger to read it tells
@@ -113,23 +117,35 @@ func (b *backlogCollector) Collect(ch chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Since(b.at) > backlogFresh {
-		ctx, cancel := context.WithTimeout(context.Background(), backlogTimeout)
-		got, err := b.ledger.Backlog(ctx)
-		cancel()
-		if err == nil {
-			b.last = got
-		}
-		b.at = time.Now()
+		b.read()
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	oldest := map[notifier.Channel]float64{}
-	for _, x := range b.last {
-		ch <- prometheus.MustNewConstMetric(deliveriesDesc, prometheus.GaugeValue, float64(x.Count),
-			string(x.Channel), string(x.State), string(x.Reason))
+	for _, x := range b.backlog {
+		gauge(deliveriesDesc, float64(x.Count), string(x.Channel), string(x.State), string(x.Reason))
 		if !x.OldestDue.IsZero() {
 			oldest[x.Channel] = max(oldest[x.Channel], time.Since(x.OldestDue).Seconds())
 		}
 	}
 	for c, s := range oldest {
-		ch <- prometheus.MustNewConstMetric(oldestDueDesc, prometheus.GaugeValue, s, string(c))
+		gauge(oldestDueDesc, s, string(c))
+	}
+	for _, u := range b.unknowns {
+		gauge(unknownDesc, float64(u.Count), u.Type)
+		gauge(unknownAgeDesc, time.Since(u.Oldest).Seconds(), u.Type)
+	}
+}
+
+func (b *backlogCollector) read() {
+	ctx, cancel := context.WithTimeout(context.Background(), backlogTimeout)
+	defer cancel()
+	b.at = time.Now()
+	if got, err := b.ledger.Backlog(ctx); err == nil {
+		b.backlog = got
+	}
+	if got, err := b.ledger.Unknowns(ctx); err == nil {
+		b.unknowns = got
 	}
 }

@@ -30,6 +30,7 @@ type Ledger interface {
 	Notification(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error)
 	ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error)
 	Backlog(ctx context.Context) ([]notifier.Backlog, error)
+	Unknowns(ctx context.Context) ([]notifier.Unknowns, error)
 	Check(ctx context.Context) []string
 }
 

@@ -92,8 +92,27 @@ var readRows = []row{
 			{Channel: email.Channel, State: notifier.StatePending, Reason: notifier.ReasonDue, Count: 2, OldestDue: now},
 		})
 	}},
+	{"unknown outcomes are counted by type, with the time of the oldest", func(w *world) {
+		first := w.lostPermit()
+		ended := w.clock.Now()
+		w.pass(time.Minute)
+		w.accept(w.intent("second", claimFirst, 1))
+		w.permit(me, w.lease(1, me)[0].Hold())
+		w.pass(permitFor)
+		w.sweep(false)
+		got, err := w.l.Unknowns(w.ctx)
+		if err != nil {
+			w.Fatal(err)
+		}
+		diff(w, "unknowns", got, []notifier.Unknowns{{Type: first.Type, Count: 2, Oldest: ended}})
+	}},
 	{"an unknown that was sent after all is no backlog", func(w *world) {
 		l := w.lostPermit()
+		defer func() {
+			if got, err := w.l.Unknowns(w.ctx); err != nil || len(got) != 0 {
+				w.Errorf("got %+v, %v; want none", got, err)
+			}
+		}()
 		w.witness(me, lateSent(&l, w.clock.Now()))
 		if got, err := w.l.Backlog(w.ctx); err != nil || len(got) != 0 {
 			w.Errorf("got %+v, %v; want none", got, err)

@@ -153,3 +153,27 @@ func (b *backlog) sum(counts map[tallyKey]int64) []notifier.Backlog {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
 	})
 }
+
+// Unknowns counts what ended unknown and nobody's later word has settled, by type.
+func (l *Ledger) Unknowns(ctx context.Context) ([]notifier.Unknowns, error) {
+	const unknown = `SELECT n.type, count(*), min(o.finished_at) FROM outcome o INDEXED BY outcome_unknown
+		CROSS JOIN notification n ON n.n = o.d - o.ch
+		WHERE o.state = 'unknown' AND NOT EXISTS (SELECT 1 FROM evidence e
+			WHERE e.nid = o.nid AND e.ch = o.ch AND e.kind = 'late' AND e.outcome = 'sent')
+		GROUP BY 1 ORDER BY 1`
+	var out []notifier.Unknowns
+	each := func(scan func(...any) error) error {
+		var u notifier.Unknowns
+		var oldest int64
+		if err := scan(&u.Type, &u.Count, &oldest); err != nil {
+			return err
+		}
+		u.Oldest = fromMicros(oldest)
+		out = append(out, u)
+		return nil
+	}
+	if err := query(ctx, l.reads, unknown, each); err != nil {
+		return nil, fmt.Errorf("count the unknown outcomes: %w", err)
+	}
+	return out, nil
+}

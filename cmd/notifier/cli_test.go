@@ -228,8 +228,8 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		code int
 		want string // in the line
 	}{
-		"no command":         {nil, 2, "commands: init, check"},
-		"unknown command":    {[]string{"srve"}, 2, `unknown command "srve"; commands: init, check`},
+		"no command":         {nil, 2, "commands: demo, init, check"},
+		"unknown command":    {[]string{"srve"}, 2, `unknown command "srve"; commands: demo, init, check`},
 		"command to come":    {[]string{"reconcile"}, 2, "reconcile is not supported yet"},
 		"unknown flag":       {[]string{"serve", "-port", "1"}, 2, `"notifier serve -h" lists the flags`},
 		"too many arguments": {[]string{"status", "a", "b"}, 2, `"b" is one argument too many`},

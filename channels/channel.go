@@ -38,6 +38,13 @@ type Channel interface {
 	Close() error
 }
 
+// AddressChecker is a Channel whose account decides which addresses it can
+// reach, beside what its Kind says of all.
+type AddressChecker interface {
+	// CheckAddress returns an *notifier.Error as Kind.CheckAddress does.
+	CheckAddress(notifier.Address) error
+}
+
 // Call is one attempt at one delivery.
 type Call struct {
 	Delivery *notifier.Delivery

@@ -31,7 +31,9 @@ func (e *Engine) Accept(ctx context.Context, req notifier.Request) (notifier.Acc
 	if len(in.Deliveries) > 0 {
 		faultPoint(acceptBefore, &in.Deliveries[0])
 	}
-	stored, err := e.accepts.call(ctx, in)
+	// A caller that hangs up does not undo the commit, and the leases in it are
+	// for us to work on: the answer is waited for whoever listens.
+	stored, err := e.accepts.call(context.WithoutCancel(ctx), in)
 	if err != nil {
 		// It may be stored: then its leases lapse, and the same key finds it.
 		free(slots)
@@ -47,8 +49,8 @@ func (e *Engine) Accept(ctx context.Context, req notifier.Request) (notifier.Acc
 	return notifier.Accepted{ID: stored.ID, Ignored: ignored, Fresh: fresh(&in, &stored)}, nil
 }
 
-// fresh is the resource as the commit left it: what a reader would have found
-// then, without reading it.
+// fresh is the resource as it was accepted, without reading it. What was leased
+// in the same commit stands there as due: nothing of it has been attempted.
 func fresh(in *notifier.Intent, stored *notifier.Stored) *notifier.Notification {
 	n := &notifier.Notification{
 		ID: stored.ID, Tenant: in.Tenant, Key: in.Key, Type: in.Type, Recipient: in.Recipient,

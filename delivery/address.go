@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/channels"
 	"github.com/seed-4b260dfd/notifier/policy"
 )
 
@@ -120,12 +121,7 @@ func (e *Engine) template(p *policy.Policy, pc *policy.Channel, req *notifier.Re
 // address completes a delivery with where it goes and through which account.
 func (e *Engine) address(d *notifier.Delivery, pc *policy.Channel, index int, a notifier.Address) error {
 	at := fmt.Sprintf("to.%s[%d]", pc.Channel, index)
-	if err := e.cfg.Kinds[pc.Channel].CheckAddress(a); err != nil {
-		if own := (*notifier.Error)(nil); errors.As(err, &own) {
-			placed := *own
-			placed.Field = at + "." + own.Field
-			return &placed
-		}
+	if err := placed(at, e.cfg.Kinds[pc.Channel].CheckAddress(a)); err != nil {
 		return err
 	}
 	accounts := e.cfg.Accounts[pc.Channel]
@@ -138,9 +134,15 @@ func (e *Engine) address(d *notifier.Delivery, pc *policy.Channel, index int, a 
 			name = only
 		}
 	}
-	if _, ok := accounts[name]; !ok {
+	account, ok := accounts[name]
+	if !ok {
 		return &notifier.Error{Code: notifier.CodeInvalid, Field: at + ".account",
 			Message: fmt.Sprintf("there is no account %q of the channel %s", name, pc.Channel)}
+	}
+	if c, ok := account.Channel.(channels.AddressChecker); ok {
+		if err := placed(at, c.CheckAddress(a)); err != nil {
+			return err
+		}
 	}
 	d.Lane.Account = name
 	d.Address = a
@@ -149,4 +151,15 @@ func (e *Engine) address(d *notifier.Delivery, pc *policy.Channel, index int, a 
 		d.CollapseID = d.EffectKey
 	}
 	return nil
+}
+
+// placed says where in the request the address at fault stands.
+func placed(at string, err error) error {
+	var own *notifier.Error
+	if !errors.As(err, &own) {
+		return err
+	}
+	moved := *own
+	moved.Field = at + "." + own.Field
+	return &moved
 }

@@ -58,7 +58,7 @@ func (w *work) send(ctx context.Context) (res channels.Result) {
 
 // keep renews the lease of a send-first call that outlasts a third of it, and
 // returns what stops that. A permit is not renewable: it lasts as long as its
-// call may. A renewal that fails leaves the lease to lapse, and the gate sees it.
+// call may. While renewals fail the lease runs out, and the gate sees it.
 func (w *work) keep() (stop func()) {
 	l := w.lease
 	if l.Order != notifier.OrderSendFirst || l.Terms.SendTimeout <= l.Terms.Lease/3 {
@@ -72,20 +72,27 @@ func (w *work) keep() (stop func()) {
 		since := readClocks()
 		ctx, cancel := write()
 		defer cancel()
+		next := l.Terms.Lease / 3
 		ours, err := w.e.cfg.Ledger.Renew(ctx, w.e.owner, []notifier.Hold{l.Hold()})
-		if err != nil || len(ours) != 1 || !ours[0] {
+		switch {
+		case err != nil:
+			// Perhaps it was written. Until the ledger says that the lease is
+			// gone it is asked again, and sooner.
+			next /= 4
+		case len(ours) != 1 || !ours[0]:
 			return
-		}
-		w.held.Store(&held{since: since, lasts: l.Terms.Lease})
-		if _, err := w.e.cfg.Claims.Renew(ctx, w.claim, l.Terms.Lease); err != nil {
-			w.e.log.Warn("renew the claim", "delivery", l.ID.String(), "err", err)
+		default:
+			w.held.Store(&held{since: since, lasts: l.Terms.Lease})
+			if _, err := w.e.cfg.Claims.Renew(ctx, w.claim, w.claimTime()); err != nil {
+				w.e.log.Warn("renew the claim", "delivery", l.ID.String(), "err", err)
+			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		select {
 		case <-done:
 		default:
-			timer.Reset(l.Terms.Lease / 3)
+			timer.Reset(next)
 		}
 	}
 	mu.Lock()

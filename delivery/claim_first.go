@@ -7,9 +7,9 @@ import (
 	"github.com/seed-4b260dfd/notifier"
 )
 
-// permitGrace is what a permit lasts beyond its call's time-out: room for the
+// callGrace is what a permit lasts beyond its call's time-out: time for the
 // outcome to be written before the sweep calls it unknown.
-const permitGrace = 10 * time.Second
+const callGrace = 10 * time.Second
 
 // claimFirst makes one attempt in the order: record, then send. Whatever
 // happens, the provider is called at most once for this delivery.
@@ -68,7 +68,7 @@ func (w *work) claimFirst(ctx context.Context) {
 // answer that was lost counts as no.
 func (w *work) permit(ctx context.Context) bool {
 	since := readClocks()
-	lasts := w.lease.Terms.SendTimeout + permitGrace
+	lasts := w.lease.Terms.SendTimeout + callGrace
 	granted, err := w.e.permits.call(context.WithoutCancel(ctx), notifier.Permit{Hold: w.lease.Hold(), For: lasts})
 	if err == nil && granted {
 		w.permitted = true
@@ -84,6 +84,7 @@ func (w *work) permit(ctx context.Context) bool {
 	w.refund(ctx)
 	w.unclaim(ctx)
 	// Whether or not the permit was written: its only holder will not use it.
-	w.giveBack(notifier.Return{Reason: notifier.ReasonDue, Unsent: true, After: time.Second})
+	w.giveBack(notifier.Return{Reason: notifier.ReasonDue, Unsent: true, After: time.Second,
+		Attempt: notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonGate}})
 	return false
 }

@@ -36,7 +36,6 @@ func (w *work) later(res channels.Result, a notifier.Attempt) {
 // again returns a send-first delivery whose attempt may have arrived. The
 // ledger ends it instead when its attempts are used up.
 func (w *work) again(res channels.Result, a notifier.Attempt) {
-	w.e.metrics.possibleRepeats.WithLabelValues(w.lease.Type, string(w.lease.Lane.Channel), causeReplyLost).Inc()
 	w.giveBackCounted(notifier.Return{
 		Reason: notifier.ReasonBackoff, After: wait(w.lease, res.RetryAfter, true),
 		Try: true, Maybe: true, Fail: true, Record: true, Attempt: a,

@@ -91,6 +91,7 @@ func (e *Engine) sweep(ctx context.Context, all bool) error {
 		if err != nil {
 			return fmt.Errorf("end what has expired: %w", err)
 		}
+		e.healthy.Store(time.Now().UnixNano())
 		for i := range expired {
 			s := &expired[i]
 			e.finished(s.Type, s.Lane.Channel, s.ID.Notification, s.State, s.Reason)

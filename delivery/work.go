@@ -57,12 +57,18 @@ func (w *work) left() time.Duration {
 }
 
 // enterRoom waits until the account has room for one more permit, and then
-// says, as refuse does, why no attempt may start any more: the wait may have
-// been long.
+// says, as refuse does, why no attempt may start any more. It waits no longer
+// than the lease lasts: what is held back here is handed back, and uses no try.
 func (w *work) enterRoom() error {
-	w.account.room <- struct{}{}
-	w.inRoom.Store(true)
-	return w.refuse()
+	patience := time.NewTimer(w.left() - margin(w.lease.Terms.Lease))
+	defer patience.Stop()
+	select {
+	case w.account.room <- struct{}{}:
+		w.inRoom.Store(true)
+		return w.refuse()
+	case <-patience.C:
+		return errLeaseSpent
+	}
 }
 
 // leaveRoom makes room for another permit: the call is on the wire, or over.
@@ -89,7 +95,7 @@ func (w *work) refuse() error {
 // the lease has been dealt with.
 func (w *work) acquire(ctx context.Context) bool {
 	w.fault(claimBefore)
-	ans, err := w.e.cfg.Claims.Acquire(ctx, w.claim, max(w.left(), time.Second))
+	ans, err := w.e.cfg.Claims.Acquire(ctx, w.claim, w.claimTime())
 	w.fault(claimAfter)
 	if err != nil {
 		w.e.log.Error("take the claim", "delivery", w.lease.ID.String(), "err", err)
@@ -117,6 +123,16 @@ func (w *work) acquire(ctx context.Context) bool {
 		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: wait(w.lease, 0, false)})
 	}
 	return false
+}
+
+// claimTime is how long the claim lasts: as the lease does. In process, where a
+// dead worker takes its claims along, it covers a whole call, so that a lease
+// that lapses under a healthy call does not start a second one beside it.
+func (w *work) claimTime() time.Duration {
+	if w.e.cfg.SoleOwner {
+		return max(w.left(), w.lease.Terms.SendTimeout) + callGrace
+	}
+	return max(w.left(), time.Second)
 }
 
 func tombstoneState(outcome string) notifier.State {
@@ -172,6 +188,13 @@ func (w *work) unit() string {
 func (w *work) refund(ctx context.Context) {
 	if len(w.spends) == 0 {
 		return
+	}
+	if w.lease.Order == notifier.OrderClaimFirst {
+		// Under claim_first the next fence spends the same unit: it is ours to
+		// give back only while the claim is, which that fence must have first.
+		if ours, err := w.e.cfg.Claims.Renew(ctx, w.claim, time.Second); err != nil || !ours {
+			return
+		}
 	}
 	if err := w.e.cfg.Caps.Refund(ctx, w.unit(), w.lease.ID.String(), w.spends); err != nil {
 		// The unit stays taken until its window ends: too few, never too many.
@@ -232,13 +255,18 @@ func (w *work) giveBack(r notifier.Return) {
 		return
 	}
 	switch settled.Verdict {
-	case notifier.VerdictDone, notifier.VerdictAlready:
-		w.account.dueIn(w.lease.Lane.Priority, r.After)
-	case notifier.VerdictClosed:
-		w.e.finished(w.lease.Type, w.lease.Lane.Channel, w.lease.ID.Notification, settled.State, settled.Reason)
-	case notifier.VerdictFenced:
-		if w.started.IsZero() {
+	case notifier.VerdictDone, notifier.VerdictAlready, notifier.VerdictClosed:
+		if settled.State.Finished() {
+			w.e.finished(w.lease.Type, w.lease.Lane.Channel, w.lease.ID.Notification, settled.State, settled.Reason)
 			return
+		}
+		if r.Maybe {
+			w.e.metrics.possibleRepeats.WithLabelValues(w.lease.Type, string(w.lease.Lane.Channel), causeReplyLost).Inc()
+		}
+		w.account.dueIn(w.lease.Lane.Priority, r.After)
+	case notifier.VerdictFenced:
+		if w.started.IsZero() && !r.Unsent {
+			return // nothing was begun, and nothing can have been recorded as begun
 		}
 		kind := notifier.EvidenceLate
 		if r.Attempt.Outcome == notifier.OutcomeNotSent {

@@ -105,6 +105,9 @@ func byStatus(status int) (notifier.Outcome, notifier.Reason) {
 	switch {
 	case status >= 200 && status < 300:
 		return sent, notifier.ReasonNone
+	case status == http.StatusRequestTimeout:
+		// Something in between gave up waiting; what it had passed on is not known.
+		return unknown, notifier.ReasonProviderError
 	case status >= 300 && status < 500:
 		return rejected, notifier.ReasonRefused
 	default:

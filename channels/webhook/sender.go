@@ -8,8 +8,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +78,16 @@ func (s *Sender) Send(ctx context.Context, c *channels.Call) channels.Result {
 	return res
 }
 
+// CheckAddress refuses an address that names a secret which the account does
+// not have.
+func (s *Sender) CheckAddress(a notifier.Address) error {
+	if _, ok := s.keys[a.Secret]; ok || a.Secret == "" {
+		return nil
+	}
+	return &notifier.Error{Code: notifier.CodeInvalid, Field: "secret",
+		Message: fmt.Sprintf("the account has no secret %q; it has %s", a.Secret, strings.Join(slices.Sorted(maps.Keys(s.keys)), ", "))}
+}
+
 // request builds the attempt's request, or says why none can be made.
 func (s *Sender) request(ctx context.Context, c *channels.Call, now time.Time) (*http.Request, *channels.Result) {
 	d := c.Delivery
@@ -85,7 +97,9 @@ func (s *Sender) request(ctx context.Context, c *channels.Call, now time.Time) (
 	}
 	keys := s.keys[name]
 	if len(keys) == 0 {
-		return nil, refuse(notifier.ReasonRefused, fmt.Sprintf("the account has no secret %q", name))
+		// It was there at acceptance: the account is wrong, not the message.
+		return nil, &channels.Result{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonBadCredentials,
+			ProviderStatus: fmt.Sprintf("the account has no secret %q", name)}
 	}
 	if err := (Kind{}).CheckAddress(d.Address); err != nil {
 		return nil, refuse(notifier.ReasonInvalidAddress, "the address is not one that a webhook can have")

@@ -17,6 +17,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -84,7 +85,7 @@ func Open(ctx context.Context, path string, opts ...Option) (*Ledger, error) {
 	for _, o := range opts {
 		o(&s)
 	}
-	path, err := filepath.Abs(path)
+	path, err := realPath(path)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
@@ -107,6 +108,23 @@ func Open(ctx context.Context, path string, opts ...Option) (*Ledger, error) {
 }
 
 // open makes the file, its schema and the connections.
+// realPath is the one name of the file at path, so that two names of one file
+// do not take two locks. The file need not be there yet.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if real, err = filepath.EvalSymlinks(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+			return path, nil // opening it says what is missing
+		}
+		real = filepath.Join(real, filepath.Base(path))
+	}
+	return real, err
+}
+
 func (l *Ledger) open(ctx context.Context, path, vfs string) (*writer, error) {
 	// Made here and not by SQLite, because it holds addresses: nobody else's
 	// to read. The log files get the same mode.

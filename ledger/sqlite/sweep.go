@@ -105,6 +105,10 @@ func (w *writer) sweepOne(h *held) (notifier.State, notifier.Reason, error) {
 		return "", "", err
 	}
 	state, reason := h.next(t.Retry)
+	if called && t.Unknown == notifier.UnknownStop && state == notifier.StatePending {
+		// The policy would rather not know than repeat.
+		state, reason = notifier.StateUnknown, notifier.ReasonWorkerLost
+	}
 	if state == notifier.StatePending {
 		return state, reason, w.requeue(h, endedLapsed, reason, micros(w.now))
 	}

@@ -2,10 +2,12 @@ package delivery
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,42 +20,69 @@ import (
 // first copy decides.
 var covered = [...]string{"type", "recipient", "data", "entity", "version"}
 
-// fingerprint hashes what of a request must be equal in every copy, in
-// canonical form (RFC 8785, whole numbers kept exact), and digests each field so
-// that a difference can be named.
-func fingerprint(req *notifier.Request) ([32]byte, map[string]string, error) {
-	parts := map[string]string{}
-	whole := sha256.New()
-	for _, f := range []struct {
-		name  string
-		value any
-		unset bool
-	}{
-		{"type", req.Type, req.Type == ""},
-		{"recipient", req.Recipient, req.Recipient == ""},
-		{"data", req.Data, len(req.Data) == 0},
-		{"entity", req.Entity, req.Entity == ""},
-		{"version", req.Version, req.Version == 0},
-		{"to", req.To, len(req.To) == 0},
-		{"locale", req.Locale, req.Locale == ""},
-		{"time_zone", req.TimeZone, req.TimeZone == ""},
-		{"send_at", req.SendAt.UTC().Format(time.RFC3339Nano), req.SendAt.IsZero()},
-		{"expires_at", req.ExpiresAt.UTC().Format(time.RFC3339Nano), req.ExpiresAt.IsZero()},
-	} {
-		if f.unset {
-			continue
-		}
-		canonical, err := canonicalJSON(f.value)
-		if err != nil {
-			return [32]byte{}, nil, &notifier.Error{Code: notifier.CodeInvalid, Field: f.name, Message: err.Error()}
-		}
-		sum := sha256.Sum256(canonical)
-		parts[f.name] = hex.EncodeToString(sum[:8])
-		if slices.Contains(covered[:], f.name) {
-			fmt.Fprintf(whole, "%s:%d:%s", f.name, len(canonical), canonical)
+// part is one field of a request: text as it is, or a value with its JSON.
+type part struct {
+	name  string
+	text  string
+	value any
+}
+
+// parts are the fields of a request that say something, in a fixed order.
+func parts(req *notifier.Request) []part {
+	all := make([]part, 0, 10)
+	text := func(name, s string) {
+		if s != "" {
+			all = append(all, part{name: name, text: s})
 		}
 	}
-	return [32]byte(whole.Sum(nil)), parts, nil
+	instant := func(name string, t time.Time) {
+		if !t.IsZero() {
+			text(name, t.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	text("type", req.Type)
+	text("recipient", req.Recipient)
+	if len(req.Data) > 0 {
+		all = append(all, part{name: "data", value: req.Data})
+	}
+	text("entity", req.Entity)
+	if req.Version != 0 {
+		text("version", strconv.FormatInt(req.Version, 10))
+	}
+	if len(req.To) > 0 {
+		all = append(all, part{name: "to", value: req.To})
+	}
+	text("locale", req.Locale)
+	text("time_zone", req.TimeZone)
+	instant("send_at", req.SendAt)
+	instant("expires_at", req.ExpiresAt)
+	return all
+}
+
+// fingerprint hashes what of a request must be equal in every copy, JSON in
+// canonical form (RFC 8785, whole numbers kept exact), and digests each field so
+// that a difference can be named. Each part is hashed with its name and length,
+// so that no two requests spell the same.
+func fingerprint(req *notifier.Request) ([32]byte, map[string]string, error) {
+	digests := make(map[string]string, 10)
+	var whole []byte
+	for _, p := range parts(req) {
+		said := []byte(p.text)
+		if p.value != nil {
+			var err error
+			if said, err = canonicalJSON(p.value); err != nil {
+				return [32]byte{}, nil, &notifier.Error{Code: notifier.CodeInvalid, Field: p.name, Message: err.Error()}
+			}
+		}
+		sum := sha256.Sum256(said)
+		digests[p.name] = hex.EncodeToString(sum[:8])
+		if slices.Contains(covered[:], p.name) {
+			whole = append(whole, p.name...)
+			whole = binary.BigEndian.AppendUint64(whole, uint64(len(said)))
+			whole = append(whole, said...)
+		}
+	}
+	return sha256.Sum256(whole), digests, nil
 }
 
 // canonicalJSON is the one spelling of a value: keys sorted, no spaces, floats

@@ -93,7 +93,8 @@ func (s *Sender) notification(d *notifier.Delivery, stored content) *apns2.Notif
 		Expiration:  expiration(d.ExpiresAt),
 		Priority:    apns2.PriorityHigh,
 		PushType:    apns2.PushTypeAlert,
-		Payload:     []byte(stored.Payload),
+		// exact sends the stored payload. Encoding that one here would be for nothing.
+		Payload: placeholder,
 	}
 	if stored.PushType == pushBackground {
 		// A background push with priority 10 is an error, and there is nothing
@@ -150,8 +151,11 @@ func (s *Sender) parts(c *channels.Call, stored content) *parts {
 	return p
 }
 
-// exact puts the stored payload in place of the one that apns2 encodes, which
-// grows by its escapes for HTML and can pass the limit that was checked.
+// placeholder is the payload that apns2 is given to encode.
+const placeholder = "{}"
+
+// exact sends the stored payload in place of what apns2 encodes: its escapes for
+// HTML would make a payload grow, and it can pass the limit that was checked.
 type exact struct{ next http.RoundTripper }
 
 func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +28,11 @@ import (
 
 // requestDrain is how long requests under way at the end are given.
 const requestDrain = 10 * time.Second
+
+// gcPercent lets the heap grow to four times what is alive, some tens of
+// megabytes, before it is collected: what is alive is small, and what each
+// notification leaves behind is not.
+const gcPercent = 300
 
 // serve is the service, from its flags to its end. A process that is killed
 // anywhere in here leaves a ledger that the next one goes on from.
@@ -47,6 +53,9 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		return err
 	}
 	log := pr.logger(p.stderr)
+	if p.getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	for _, warning := range pr.problems {
 		log.Warn(warning.Message, slog.String("at", warning.Place()))
 	}

@@ -13,7 +13,7 @@ import (
 // Accept takes one request in. When it returns without error the notification
 // is durable, or was before: Accepted.Replayed says which. An *notifier.Error
 // with a 4xx code says that nothing was stored and the key is free.
-func (e *Engine) Accept(ctx context.Context, req notifier.Request) (notifier.Accepted, error) {
+func (e *Engine) Accept(_ context.Context, req notifier.Request) (notifier.Accepted, error) {
 	e.accepting.RLock()
 	defer e.accepting.RUnlock()
 	if e.draining.Load() || !e.started.Load() {
@@ -24,7 +24,7 @@ func (e *Engine) Accept(ctx context.Context, req notifier.Request) (notifier.Acc
 	}
 	in, ignored, err := e.intent(&req)
 	if err != nil {
-		return e.replayOr(ctx, &req, err)
+		return e.replayOr(&req, err)
 	}
 	slots := e.reserve(&in)
 	since := readClocks()
@@ -33,7 +33,7 @@ func (e *Engine) Accept(ctx context.Context, req notifier.Request) (notifier.Acc
 	}
 	// A caller that hangs up does not undo the commit, and the leases in it are
 	// for us to work on: the answer is waited for whoever listens.
-	stored, err := e.accepts.call(context.WithoutCancel(ctx), in)
+	stored, err := e.accepts.call(in)
 	if err != nil {
 		// It may be stored: then its leases lapse, and the same key finds it.
 		free(slots)
@@ -154,13 +154,13 @@ func (e *Engine) replayed(req *notifier.Request, in *notifier.Intent, first *not
 // replayOr answers a request that cannot be accepted now but may have been
 // before: the policy may have changed, or its time has passed, since the first
 // copy. A repeat of what was accepted is success all the same.
-func (e *Engine) replayOr(ctx context.Context, req *notifier.Request, cause error) (notifier.Accepted, error) {
+func (e *Engine) replayOr(req *notifier.Request, cause error) (notifier.Accepted, error) {
 	in := notifier.Intent{Tenant: req.Tenant, Key: req.Key, ReplayOnly: true}
 	var err error
 	if in.Fingerprint, in.Parts, err = fingerprint(req); err != nil {
 		return notifier.Accepted{}, cause
 	}
-	stored, err := e.accepts.call(ctx, in)
+	stored, err := e.accepts.call(in)
 	if err != nil {
 		return notifier.Accepted{}, unavailable(err)
 	}

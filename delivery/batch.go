@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // errStopped is the answer of a batcher that has been stopped.
@@ -17,10 +18,11 @@ type batcher[I, O any] struct {
 	// stands alone. It is for writes that may be repeated.
 	split bool
 	do    func(context.Context, []I) ([]O, error)
-	in    chan batchItem[I, O]
-	// done is closed when nothing more is taken in, drained when the last has
-	// been answered.
-	done, drained chan struct{}
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	queue   []batchItem[I, O]
+	stopped bool
 }
 
 type batchItem[I, O any] struct {
@@ -34,75 +36,53 @@ type batchAnswer[O any] struct {
 }
 
 func newBatcher[I, O any](max int, do func(context.Context, []I) ([]O, error)) *batcher[I, O] {
-	return &batcher[I, O]{max: max, do: do, in: make(chan batchItem[I, O], max), done: make(chan struct{}), drained: make(chan struct{})}
+	return &batcher[I, O]{max: max, do: do, wake: make(chan struct{}, 1)}
 }
 
-// call hands one item in and waits for its answer. When ctx ends first the item
-// may still be run.
-func (b *batcher[I, O]) call(ctx context.Context, in I) (O, error) {
+// call hands one item in and waits for its answer, whoever else has gone: what
+// the item says is written or not, and the caller has to know.
+func (b *batcher[I, O]) call(in I) (O, error) {
 	item := batchItem[I, O]{in: in, out: make(chan batchAnswer[O], 1)}
-	var none O
-	select {
-	case <-b.done:
+	b.mu.Lock()
+	if b.stopped {
+		b.mu.Unlock()
+		var none O
 		return none, errStopped
+	}
+	b.queue = append(b.queue, item)
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
 	default:
 	}
-	select {
-	case b.in <- item:
-	case <-b.done:
-		return none, errStopped
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
-	select {
-	case a := <-item.out:
-		return a.out, a.err
-	case <-ctx.Done():
-		return none, ctx.Err()
-	case <-b.done:
-		// Stopped between the two: answered in the last round, or never.
-		select {
-		case a := <-item.out:
-			return a.out, a.err
-		case <-b.drained:
-		}
-		select {
-		case a := <-item.out:
-			return a.out, a.err
-		default:
-			return none, errStopped
-		}
-	}
+	a := <-item.out
+	return a.out, a.err
 }
 
 // run serves until stop is closed; then it answers what is queued and ends.
 func (b *batcher[I, O]) run(stop <-chan struct{}) {
-	items := make([]batchItem[I, O], 0, b.max)
-	for {
+	for open := true; open; {
 		select {
-		case it := <-b.in:
-			items = b.gather(append(items[:0], it))
-			b.flush(items)
+		case <-b.wake:
 		case <-stop:
-			close(b.done)
-			for items = b.gather(items[:0]); len(items) > 0; items = b.gather(items[:0]) {
-				b.flush(items)
-			}
-			close(b.drained)
-			return
+			b.mu.Lock()
+			b.stopped, open = true, false
+			b.mu.Unlock()
+		}
+		for items := b.take(); len(items) > 0; items = b.take() {
+			b.flush(items)
 		}
 	}
 }
 
-// gather adds what is queued, up to a full batch.
-func (b *batcher[I, O]) gather(items []batchItem[I, O]) []batchItem[I, O] {
-	for len(items) < b.max {
-		select {
-		case it := <-b.in:
-			items = append(items, it)
-		default:
-			return items
-		}
+// take removes up to a full batch from the queue.
+func (b *batcher[I, O]) take() []batchItem[I, O] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.queue), b.max)
+	items := b.queue[:n:n]
+	if b.queue = b.queue[n:]; len(b.queue) == 0 {
+		b.queue = nil
 	}
 	return items
 }

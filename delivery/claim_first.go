@@ -69,7 +69,7 @@ func (w *work) claimFirst(ctx context.Context) {
 func (w *work) permit(ctx context.Context) bool {
 	since := readClocks()
 	lasts := w.lease.Terms.SendTimeout + callGrace
-	granted, err := w.e.permits.call(context.WithoutCancel(ctx), notifier.Permit{Hold: w.lease.Hold(), For: lasts})
+	granted, err := w.e.permits.call(notifier.Permit{Hold: w.lease.Hold(), For: lasts})
 	if err == nil && granted {
 		w.permitted = true
 		w.held.Store(&held{since: since, lasts: lasts})

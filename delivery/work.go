@@ -297,7 +297,7 @@ func (w *work) until() time.Time { return time.Now().Add(max(w.left(), 0) + outc
 // writeOut writes an outcome until the ledger has taken it or until has come.
 // Meanwhile nothing new is leased: Engine.unwritten holds the dispatchers.
 func writeOut[I any](e *Engine, b *batcher[I, notifier.Settled], in I, until time.Time) (notifier.Settled, bool) {
-	got, err := b.call(context.Background(), in)
+	got, err := b.call(in)
 	if err == nil {
 		return got, true
 	}
@@ -306,7 +306,7 @@ func writeOut[I any](e *Engine, b *batcher[I, notifier.Settled], in I, until tim
 	for pause := 50 * time.Millisecond; time.Now().Before(until) && !errors.Is(err, errStopped); pause = min(2*pause, time.Second) {
 		e.log.Error("write an outcome", "err", err)
 		time.Sleep(pause)
-		if got, err = b.call(context.Background(), in); err == nil {
+		if got, err = b.call(in); err == nil {
 			return got, true
 		}
 	}

@@ -128,9 +128,11 @@ type accountKey struct {
 // of the provider call: a write given up early has often happened all the same.
 const ledgerTimeout = 10 * time.Second
 
-// Batch sizes. A crash loses at most one permit batch beside the calls on the
-// wire. Acceptance takes turns with the rest: in much larger batches it fills
-// the queue faster than the permits empty it.
+// Batch sizes. permitBatch is also how many permits of one account may be ahead
+// of their calls, however slowly those find a connection: a crash makes at most
+// as many unknowns, beside the calls on the wire. Acceptance takes turns with
+// the rest: in much larger batches it fills the queue faster than the permits
+// empty it.
 const (
 	acceptBatch   = 64
 	permitBatch   = 32

@@ -114,7 +114,7 @@ func (d *demo) play(ctx context.Context, play []scene) error {
 
 // because is err, or what it comes from when a process has ended that should not have.
 func (d *demo) because(err error) error {
-	for _, c := range []*demoChild{d.server, d.simulator} {
+	for _, c := range []*child{d.server, d.simulator} {
 		select {
 		case <-c.exited:
 			return c.failed()

@@ -26,7 +26,7 @@ retry: {initial: 100ms, factor: 2, max: 1s}
 type demo struct {
 	out               *story
 	dir               string
-	simulator, server *demoChild
+	simulator, server *child
 
 	// intents are the requests that were made, one for each key.
 	intents []*intent
@@ -54,7 +54,7 @@ func (d *demo) open(ctx context.Context, listen string) (err error) {
 	}
 	d.out.text("notifier, against simulated providers on this machine: nothing here reaches anybody.")
 	const anyPort = "127.0.0.1:0"
-	d.simulator, err = startDemoChild(ctx, d.dir, "log ", "simulate", "-dir", d.dir, "-apns", anyPort, "-smtp", anyPort, "-http", anyPort)
+	d.simulator, err = startChild(ctx, d.dir, "log ", "simulate", "-dir", d.dir, "-apns", anyPort, "-smtp", anyPort, "-http", anyPort)
 	if err != nil {
 		return err
 	}
@@ -112,17 +112,16 @@ func (d *demo) configure(listen string) error {
 }
 
 func (d *demo) startServer(ctx context.Context) (err error) {
-	const ready = "listening on "
-	if d.server, err = startDemoChild(ctx, d.dir, ready, "serve", "-config", filepath.Join(d.dir, configName)); err != nil {
+	if d.server, err = startChild(ctx, d.dir, listening, "serve", "-config", filepath.Join(d.dir, configName)); err != nil {
 		return err
 	}
-	d.server.url = d.server.printed(ready)
+	d.server.url = d.server.printed(listening)
 	return nil
 }
 
 // close ends the processes, the one that sends first, and removes the folder.
 func (d *demo) close() error {
-	for _, c := range []*demoChild{d.server, d.simulator} {
+	for _, c := range []*child{d.server, d.simulator} {
 		if c != nil {
 			c.stop()
 		}

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// demoChild is another process of this binary: the real thing, that can be
+// child is another process of this binary: the real thing, that can be
 // killed. It ends with the process that started it, however that ends.
-type demoChild struct {
+type child struct {
 	name string
 	// lines are what it had printed when it was ready; url is where it answers.
 	lines  []string
@@ -28,17 +28,24 @@ type demoChild struct {
 	exited chan struct{}
 }
 
-// childEnd is how long a process has to end in order before it is killed.
-const childEnd = 5 * time.Second
+// listening begins the line in which a server says where it answers.
+const listening = "listening on "
 
-// startDemoChild runs this binary with args and returns when it has printed a
+const (
+	// childStart is how long a process may take until it is ready. Machines are busy.
+	childStart = 90 * time.Second
+	// childEnd is how long a process has to end in order before it is killed.
+	childEnd = 5 * time.Second
+)
+
+// startChild runs this binary with args and returns when it has printed a
 // line that begins with ready.
-func startDemoChild(ctx context.Context, dir, ready string, args ...string) (*demoChild, error) {
+func startChild(ctx context.Context, dir, ready string, args ...string) (*child, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	c := &demoChild{name: args[0], log: filepath.Join(dir, args[0]+".log"), exited: make(chan struct{})}
+	c := &child{name: args[0], log: filepath.Join(dir, args[0]+".log"), exited: make(chan struct{})}
 	stderr, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make a log: %w", err)
@@ -64,7 +71,7 @@ func startDemoChild(ctx context.Context, dir, ready string, args ...string) (*de
 }
 
 // run starts the process, reads what it prints to its end and waits for it.
-func (c *demoChild) run(stdout io.Reader, started chan<- error, printed chan<- string) {
+func (c *child) run(stdout io.Reader, started chan<- error, printed chan<- string) {
 	// The kernel ends the child with the thread that started it, not with the
 	// process: the thread is kept for as long as the child lives.
 	runtime.LockOSThread()
@@ -84,8 +91,8 @@ func (c *demoChild) run(stdout io.Reader, started chan<- error, printed chan<- s
 	close(c.exited)
 }
 
-func (c *demoChild) awaitReady(ctx context.Context, ready string, printed <-chan string) error {
-	late := time.NewTimer(demoPatience)
+func (c *child) awaitReady(ctx context.Context, ready string, printed <-chan string) error {
+	late := time.NewTimer(childStart)
 	defer late.Stop()
 	for {
 		select {
@@ -99,13 +106,13 @@ func (c *demoChild) awaitReady(ctx context.Context, ready string, printed <-chan
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-late.C:
-			return fmt.Errorf("%s was not ready after %s", c.name, demoPatience)
+			return fmt.Errorf("%s was not ready after %s", c.name, childStart)
 		}
 	}
 }
 
 // printed returns the last word of the line that begins with prefix.
-func (c *demoChild) printed(prefix string) string {
+func (c *child) printed(prefix string) string {
 	for _, line := range c.lines {
 		if rest, ok := strings.CutPrefix(line, prefix); ok {
 			return strings.TrimSpace(rest)
@@ -115,7 +122,7 @@ func (c *demoChild) printed(prefix string) string {
 }
 
 // failed says why a process ended that should not have: the end of its log.
-func (c *demoChild) failed() error {
+func (c *child) failed() error {
 	text, err := os.ReadFile(c.log)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s ended: %v", c.name, c.cmd.ProcessState), err)
@@ -125,13 +132,13 @@ func (c *demoChild) failed() error {
 }
 
 // kill ends the process with SIGKILL and returns when it is gone.
-func (c *demoChild) kill() {
+func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may have ended by itself
 	<-c.exited
 }
 
 // stop ends the process in order, and kills it when that takes too long.
-func (c *demoChild) stop() {
+func (c *child) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	late := time.NewTimer(childEnd)
 	defer late.Stop()

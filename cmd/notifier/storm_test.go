@@ -151,11 +151,9 @@ func (s *storm) sendSoon(typ, recipient, channel string, n int) {
 func (s *storm) checkClaimFirst(notes []notifier.Notification) {
 	unknown, sent := map[string]bool{}, 0
 	for _, d := range deliveriesOf(notes, "claim") {
-		switch d.State {
-		case notifier.StateSent:
+		if d.State == notifier.StateSent {
 			sent++
-		case notifier.StateUnknown:
-		default:
+		} else if d.State != notifier.StateUnknown {
 			s.t.Errorf("claim-first %s ended %s %s", d.ID, d.State, d.Reason)
 		}
 	}

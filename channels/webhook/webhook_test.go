@@ -256,8 +256,16 @@ func TestSender_CannotBeMade(t *testing.T) {
 	s := newSender(t, private())
 	d := newDelivery("https://example.com")
 	d.Address.Secret = "unheard-of"
-	if got := send(t, s, d, 1); got.Outcome != notifier.OutcomeRejected || got.Reason != notifier.ReasonRefused || !strings.Contains(got.ProviderStatus, "unheard-of") {
-		t.Errorf("got %+v, want rejected with the secret's name", got)
+	if got := send(t, s, d, 1); got.Outcome != notifier.OutcomeNotSent || got.Reason != notifier.ReasonBadCredentials || !strings.Contains(got.ProviderStatus, "unheard-of") {
+		t.Errorf("got %+v, want not_sent, bad_credentials, with the secret's name", got)
+	}
+	var wrong *notifier.Error
+	if err := s.CheckAddress(d.Address); !errors.As(err, &wrong) || wrong.Code != notifier.CodeInvalid || wrong.Field != "secret" {
+		t.Errorf("got %v of an address with that secret, want invalid at secret", err)
+	}
+	d.Address.Secret = defaultSecret
+	if err := s.CheckAddress(d.Address); err != nil {
+		t.Errorf("got %v of an address with a secret of the account", err)
 	}
 	if got := send(t, s, newDelivery("https://u:p@example.com"), 1); got.Outcome != notifier.OutcomeRejected || got.Reason != notifier.ReasonInvalidAddress ||
 		strings.Contains(got.ProviderStatus, "u:p") {

@@ -97,9 +97,9 @@ func TestClaimFirst_WaitingForRoomUsesNoTry(t *testing.T) {
 	w := newWorld(t, withPolicy("nudge", "order: claim_first\nchannels: [{channel: apns, send_timeout: 2500ms}]\nlease: 1s\n"+
 		"data: {n: {required: true}}\nretry: {initial: 10ms, factor: 1, max: 10ms, max_attempts: 2}\n"),
 		shared, func(c *delivery.Config, _ map[string]string) {
-			c.Accounts[notifier.ChannelAPNs]["shop"] = delivery.Account{Channel: silent{}, MaxInFlight: 200}
+			c.Accounts[notifier.ChannelAPNs]["shop"] = delivery.Account{Channel: silent{}, MaxInFlight: 400}
 		})
-	ids := make([]notifier.ID, 60)
+	ids := make([]notifier.ID, 100)
 	for i := range ids {
 		ids[i] = w.accept(request("nudge", key(i))).ID
 	}

@@ -54,6 +54,7 @@ func TestRead_StatusFirst(t *testing.T) {
 		{400, `{"reason":"Unregistered"}`, notifier.OutcomeRejected, notifier.ReasonRefused},
 		{400, `{"reason":7}`, notifier.OutcomeRejected, notifier.ReasonRefused},
 		{403, "<html>", notifier.OutcomeRejected, notifier.ReasonRefused},
+		{408, "<html>", notifier.OutcomeUnknown, notifier.ReasonProviderError},
 		{410, "<html>", notifier.OutcomeInvalidAddress, notifier.ReasonInvalidAddress},
 		{429, "<html>", notifier.OutcomeNotSent, notifier.ReasonThrottled},
 		{500, `{"reason":"BadDeviceToken"}`, notifier.OutcomeUnknown, notifier.ReasonProviderError},

@@ -18,6 +18,11 @@ func bothOrders(test func(*world, notifier.Order)) func(*world) {
 }
 
 var completeRows = []row{
+	{"a claim-first delivery ends without a call from what a tombstone says", func(w *world) {
+		l := w.leased(claimFirst)
+		c := notifier.Completion{Hold: l.Hold(), State: notifier.StateUnknown, Reason: notifier.ReasonWorkerLost}
+		diff(w, "settled", w.complete(me, c), notifier.Settled{Verdict: notifier.VerdictDone, State: c.State, Reason: c.Reason})
+	}},
 	{"what was sent is finished, once, with its attempt", func(w *world) {
 		l := w.permitted()
 		w.pass(2 * time.Second)

@@ -50,6 +50,15 @@ var sweepRows = []row{
 			w.Errorf("got %+v, want fence 2, one try, one that may have arrived", next)
 		}
 	}},
+	{"a lapsed send-first lease whose policy would rather not know than repeat ends unknown", func(w *world) {
+		in := w.intent("k", sendFirst, 1)
+		in.Deliveries[0].Terms.Unknown = notifier.UnknownStop
+		w.accept(in)
+		l := w.again(me)
+		w.pass(leaseFor)
+		diff(w, "swept", w.sweep(false), []notifier.Swept{swept(&l, notifier.StateUnknown, notifier.ReasonWorkerLost)})
+		w.wantState(l.ID, notifier.StateUnknown, notifier.ReasonWorkerLost, 1)
+	}},
 	{"said again it does nothing", func(w *world) {
 		w.leased(sendFirst)
 		w.pass(leaseFor)

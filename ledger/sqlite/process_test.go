@@ -118,6 +118,40 @@ func TestOpen_SecondProcess(t *testing.T) {
 	}
 }
 
+func TestOpen_TwoNamesOfOneFileAreOneLock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder, file := filepath.Join(dir, "folder"), filepath.Join(dir, "file.db")
+	path := filepath.Join(dir, "real", "notifier.db")
+	for _, step := range []error{
+		os.Mkdir(filepath.Dir(path), 0o700),
+		os.Symlink(filepath.Dir(path), folder),
+		os.Symlink(path, file),
+	} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	// The first one is there before the file is.
+	for _, first := range []string{filepath.Join(folder, "notifier.db"), path} {
+		l, err := sqlite.Open(t.Context(), first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{path, file, filepath.Join(folder, "notifier.db")} {
+			if again, err := sqlite.Open(t.Context(), name); !errors.Is(err, sqlite.ErrLocked) {
+				t.Errorf("%s is open: got %v for %s, want ErrLocked", first, err, name)
+				if err == nil {
+					again.Close()
+				}
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestOpen_TwiceInOneProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "notifier.db")

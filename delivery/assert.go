@@ -44,7 +44,7 @@ type assertions struct {
 }
 
 // generation is how many calls one generation of started holds.
-const generation = 1 << 15
+const generation = 1 << 13
 
 // fail reports a broken assertion.
 func (a *assertions) fail(what assertion, h notifier.Hold) {

@@ -126,11 +126,11 @@ func (w *work) acquire(ctx context.Context) bool {
 }
 
 // claimTime is how long the claim lasts: as the lease does. In process, where a
-// dead worker takes its claims along, it covers a whole call, so that a lease
-// that lapses under a healthy call does not start a second one beside it.
+// dead worker takes its claims along, it lasts as long as a call may, so that a
+// lease that lapses under a healthy call does not start a second one beside it.
 func (w *work) claimTime() time.Duration {
 	if w.e.cfg.SoleOwner {
-		return max(w.left(), w.lease.Terms.SendTimeout) + callGrace
+		return w.lease.Terms.SendTimeout + callGrace
 	}
 	return max(w.left(), time.Second)
 }
@@ -219,19 +219,31 @@ func (w *work) settle(ctx context.Context, o notifier.Outcome) {
 }
 
 // tombstone is how long the claim remembers that the effect may have happened.
-// Claims within the process go when it does: there it serves only until the
-// outcome is written, or no longer tried to be.
+// Claims within the process go when it does: there the ledger knows as much
+// once it has the outcome, and unwritten sees to it that it does.
 func (w *work) tombstone() time.Duration {
 	if w.e.cfg.SoleOwner {
-		return min(w.lease.Terms.Tombstone, w.lease.Terms.Lease+outcomeGrace)
+		return min(w.lease.Terms.Tombstone, 2*callGrace)
 	}
 	return w.lease.Terms.Tombstone
+}
+
+// unwritten prolongs the tombstone of a message that is known to be sent while
+// the ledger does not take it: past the lease, which may lapse meanwhile.
+func (w *work) unwritten(o notifier.Outcome) {
+	if o != notifier.OutcomeSent {
+		return
+	}
+	lasts := max(w.tombstone(), w.lease.Terms.Lease+2*outcomeGrace)
+	if err := w.e.cfg.Claims.Settle(context.Background(), w.claim, o.String(), lasts); err != nil {
+		w.e.log.Warn("settle the claim", "delivery", w.lease.ID.String(), "err", err)
+	}
 }
 
 // finish ends the delivery and says whether it was ours to end.
 func (w *work) finish(c notifier.Completion) bool {
 	c.Hold = w.lease.Hold()
-	settled, ok := writeOut(w.e, w.e.completes, c, w.until())
+	settled, ok := writeOut(w.e, w.e.completes, c, w.until(), func() { w.unwritten(c.Attempt.Outcome) })
 	if !ok {
 		return false
 	}
@@ -250,7 +262,7 @@ func (w *work) finish(c notifier.Completion) bool {
 // giveBack returns the lease, to be due again as r says.
 func (w *work) giveBack(r notifier.Return) {
 	r.Hold = w.lease.Hold()
-	settled, ok := writeOut(w.e, w.e.returns, r, w.until())
+	settled, ok := writeOut(w.e, w.e.returns, r, w.until(), func() {})
 	if !ok {
 		return
 	}
@@ -295,14 +307,16 @@ const outcomeGrace = time.Minute
 func (w *work) until() time.Time { return time.Now().Add(max(w.left(), 0) + outcomeGrace) }
 
 // writeOut writes an outcome until the ledger has taken it or until has come.
-// Meanwhile nothing new is leased: Engine.unwritten holds the dispatchers.
-func writeOut[I any](e *Engine, b *batcher[I, notifier.Settled], in I, until time.Time) (notifier.Settled, bool) {
+// Meanwhile nothing new is leased: Engine.unwritten holds the dispatchers. failed
+// is called when the first try has failed.
+func writeOut[I any](e *Engine, b *batcher[I, notifier.Settled], in I, until time.Time, failed func()) (notifier.Settled, bool) {
 	got, err := b.call(in)
 	if err == nil {
 		return got, true
 	}
 	e.unwritten.Add(1)
 	defer e.unwritten.Add(-1)
+	failed()
 	for pause := 50 * time.Millisecond; time.Now().Before(until) && !errors.Is(err, errStopped); pause = min(2*pause, time.Second) {
 		e.log.Error("write an outcome", "err", err)
 		time.Sleep(pause)

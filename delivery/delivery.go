@@ -134,7 +134,7 @@ const ledgerTimeout = 10 * time.Second
 // the rest: in much larger batches it fills the queue faster than the permits
 // empty it.
 const (
-	acceptBatch   = 64
+	acceptBatch   = 32
 	permitBatch   = 32
 	completeBatch = 128
 )

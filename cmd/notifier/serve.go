@@ -29,10 +29,10 @@ import (
 // requestDrain is how long requests under way at the end are given.
 const requestDrain = 10 * time.Second
 
-// gcPercent lets the heap grow to three times what is alive, some tens of
+// gcPercent lets the heap grow to five times what is alive, some tens of
 // megabytes, before it is collected: what is alive is small, and what each
 // notification leaves behind is not.
-const gcPercent = 200
+const gcPercent = 400
 
 // serve is the service, from its flags to its end. A process that is killed
 // anywhere in here leaves a ledger that the next one goes on from.

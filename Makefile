@@ -47,8 +47,8 @@ fuzz: ## run each fuzz target for ten seconds
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) -parallel 2 "$$package" </dev/null; \
 	done <<<"$$list"
 
-bench: ## measure accept to sent, against a bare chain of two hops
-	go run ./cmd/notifier bench
+bench: ## measure accept to sent beside a bare chain of two hops; BENCH="-soak 10m" watches memory for long
+	go run ./cmd/notifier bench -pending 1000000 $(BENCH)
 
 # The parts of lint and check.
 

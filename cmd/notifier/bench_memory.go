@@ -28,7 +28,7 @@ func (b *benchRun) memory(ctx context.Context) error {
 	pending := int(b.load.scheduled.Load())
 	m := &benchMemory{Pending: pending, LoadedPerSecond: float64(pending) / time.Since(start).Seconds()}
 	b.report.Memory = m
-	samples, err := b.watched(ctx, time.Second, b.rate, b.duration)
+	samples, err := b.watched(ctx, b.duration/10, b.rate, b.duration)
 	if err != nil {
 		return err
 	}

@@ -40,18 +40,18 @@ func (Kind) Prepare(fields map[string]any) (notifier.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload, err := encode(m.payload())
+	body, err := encode(m.payload())
 	if err != nil {
 		return nil, failed("data", "the payload cannot be written as JSON", err)
 	}
-	if len(payload) > maxPayloadBytes {
+	if len(body) > maxPayloadBytes {
 		return nil, &notifier.Error{
 			Code:    notifier.CodePayloadTooLarge,
-			Message: fmt.Sprintf("the apns payload has %d bytes; at most %d are allowed", len(payload), maxPayloadBytes),
-			Details: map[string]any{"channel": string(notifier.ChannelAPNs), "size": len(payload), "limit": maxPayloadBytes},
+			Message: fmt.Sprintf("the apns payload has %d bytes; at most %d are allowed", len(body), maxPayloadBytes),
+			Details: map[string]any{"channel": string(notifier.ChannelAPNs), "size": len(body), "limit": maxPayloadBytes},
 		}
 	}
-	return content{PushType: m.pushType(), Payload: payload}.write(), nil
+	return content{PushType: m.pushType(), Payload: body}.write(), nil
 }
 
 // The content's spelling, in three pieces around push type and payload.
@@ -96,11 +96,9 @@ type message struct {
 
 func newMessage(fields map[string]any) (*message, error) {
 	m := &message{}
-	texts := map[string]*string{"title": &m.title, "body": &m.body, "subtitle": &m.subtitle,
-		"sound": &m.sound, "image": &m.image, "url": &m.url}
 	for name, value := range fields {
 		var ok bool
-		switch dst := texts[name]; {
+		switch dst := m.text(name); {
 		case value == nil:
 			continue
 		case dst != nil:
@@ -120,6 +118,26 @@ func newMessage(fields map[string]any) (*message, error) {
 		}
 	}
 	return m, m.check(fields)
+}
+
+// text is where the text field with a name is kept; nil: there is no such field.
+func (m *message) text(name string) *string {
+	switch name {
+	case "title":
+		return &m.title
+	case "body":
+		return &m.body
+	case "subtitle":
+		return &m.subtitle
+	case "sound":
+		return &m.sound
+	case "image":
+		return &m.image
+	case "url":
+		return &m.url
+	default:
+		return nil
+	}
 }
 
 // check refuses a push that would show an empty box, or nothing where
@@ -149,38 +167,40 @@ func (m *message) pushType() string {
 	return pushAlert
 }
 
-func (m *message) payload() map[string]any {
-	aps := map[string]any{}
-	alert := map[string]any{}
-	put(alert, "title", m.title)
-	put(alert, "subtitle", m.subtitle)
-	put(alert, "body", m.body)
-	if len(alert) > 0 {
-		aps["alert"] = alert
-	}
-	put(aps, "sound", m.sound)
-	if m.badge != nil {
-		aps["badge"] = *m.badge
-	}
-	if m.pushType() == pushBackground {
-		aps["content-available"] = 1
-	}
-	payload := map[string]any{"aps": aps}
-	if m.image != "" {
-		aps["mutable-content"] = 1
-		payload["image"] = m.image
-	}
-	put(payload, "url", m.url)
-	if len(m.data) > 0 {
-		payload["data"] = m.data
-	}
-	return payload
+// payload is the request's body. Names are in alphabetical order.
+type payload struct {
+	APS   aps            `json:"aps"`
+	Data  map[string]any `json:"data,omitempty"`
+	Image string         `json:"image,omitempty"`
+	URL   string         `json:"url,omitempty"`
 }
 
-func put(to map[string]any, key, value string) {
-	if value != "" {
-		to[key] = value
+type aps struct {
+	Alert            *alert `json:"alert,omitempty"`
+	Badge            *int   `json:"badge,omitempty"`
+	ContentAvailable int    `json:"content-available,omitempty"`
+	MutableContent   int    `json:"mutable-content,omitempty"`
+	Sound            string `json:"sound,omitempty"`
+}
+
+type alert struct {
+	Body     string `json:"body,omitempty"`
+	Subtitle string `json:"subtitle,omitempty"`
+	Title    string `json:"title,omitempty"`
+}
+
+func (m *message) payload() *payload {
+	p := &payload{APS: aps{Badge: m.badge, Sound: m.sound}, Data: m.data, Image: m.image, URL: m.url}
+	if a := (alert{Body: m.body, Subtitle: m.subtitle, Title: m.title}); a != (alert{}) {
+		p.APS.Alert = &a
 	}
+	if m.pushType() == pushBackground {
+		p.APS.ContentAvailable = 1
+	}
+	if m.image != "" {
+		p.APS.MutableContent = 1
+	}
+	return p
 }
 
 // number reads a badge: a number in the template, or text that renders to one.

@@ -23,6 +23,18 @@ const (
 	UnknownLookup UnknownRule = "lookup"
 )
 
+// RedisDownRule is what a delivery does while claims and caps cannot be asked.
+type RedisDownRule string
+
+// The rules for claims and caps that do not answer.
+const (
+	// RedisDownWait makes the attempt once they answer again.
+	RedisDownWait RedisDownRule = "wait"
+	// RedisDownProceed makes it on the ledger's word alone. Its units are added
+	// to the caps later.
+	RedisDownProceed RedisDownRule = "proceed"
+)
+
 // Retry is when an attempt is followed by another.
 type Retry struct {
 	Initial     time.Duration `json:"initial"`
@@ -57,6 +69,7 @@ type Terms struct {
 	Lease       time.Duration `json:"lease"`
 	SendTimeout time.Duration `json:"send_timeout"`
 	Unknown     UnknownRule   `json:"unknown"`
+	RedisDown   RedisDownRule `json:"redis_down"`
 	Retry       Retry         `json:"retry"`
 	Caps        []Cap         `json:"caps,omitempty"`
 	Tombstone   time.Duration `json:"tombstone"`

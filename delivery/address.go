@@ -108,7 +108,7 @@ func (e *Engine) template(p *policy.Policy, pc *policy.Channel, req *notifier.Re
 	d.Tenant, d.Key, d.Type, d.Recipient, d.Order = req.Tenant, req.Key, req.Type, req.Recipient, p.Order
 	d.Lane = notifier.Lane{Channel: pc.Channel, Priority: p.Priority}
 	d.Terms = notifier.Terms{
-		Lease: p.Lease, SendTimeout: pc.SendTimeout, Unknown: p.Unknown, Tombstone: p.Tombstone,
+		Lease: p.Lease, SendTimeout: pc.SendTimeout, Unknown: p.Unknown, RedisDown: p.RedisDown, Tombstone: p.Tombstone,
 		Retry: p.RetryFor(pc.Channel),
 		Caps:  p.CapsFor(req.Tenant, req.Recipient, pc.Channel, req.Data),
 	}

@@ -82,6 +82,11 @@ func (c *checker) order() {
 			c.bad(at("order"), "%q is not an order; allowed: claim_first, send_first", c.Order)
 		}
 	}
+	switch c.RedisDown {
+	case notifier.RedisDownWait, notifier.RedisDownProceed, "": // empty: of a type whose order is wrong
+	default:
+		c.bad(at("redis_down"), "%q is not a rule; allowed: wait, proceed", c.RedisDown)
+	}
 	if c.Priority == "" || !slices.Contains(notifier.Priorities[:], c.Priority) {
 		c.bad(at("priority"), "%q is not a priority; allowed: high, normal, bulk", c.Priority)
 	}
@@ -217,9 +222,6 @@ func (c *checker) notYet() {
 		c.bad(at("unknown"), "lookup is not supported yet; allowed: %s", strings.Join(c.unknownRules(), ", "))
 	default:
 		c.bad(at("unknown"), "%q is not a rule; allowed: %s", c.Unknown, strings.Join(c.unknownRules(), ", "))
-	}
-	if c.written("redis_down") {
-		c.later(at("redis_down"))
 	}
 	if c.QuietHours != nil {
 		c.later(at("quiet_hours"))

@@ -26,15 +26,6 @@ const (
 	RouteFirst Route = "first"
 )
 
-// RedisDown is what a delivery does while claims and caps cannot be asked.
-type RedisDown string
-
-// The rules for an unreachable Redis. They are not supported yet.
-const (
-	RedisDownWait    RedisDown = "wait"
-	RedisDownProceed RedisDown = "proceed"
-)
-
 // Policy is one message type's rules, with every default resolved.
 type Policy struct {
 	Type string
@@ -52,7 +43,7 @@ type Policy struct {
 	DedupeWindow time.Duration
 	ExpiresAfter time.Duration
 	Unknown      notifier.UnknownRule
-	RedisDown    RedisDown
+	RedisDown    notifier.RedisDownRule
 	Tombstone    time.Duration
 	// Retry has MaxUnknown 0 when it was not written: RetryFor knows the channel's.
 	Retry       notifier.Retry

@@ -57,6 +57,7 @@ func TestLoad(t *testing.T) {
 		Data: map[string]policy.Datum{"order_id": {Required: true}, "note": {}, "pin": {Code: true, Secret: true},
 			"token": {Secret: true}, "unread": {Delta: true}},
 		Lease: 2 * time.Minute, DedupeWindow: 100 * time.Hour, ExpiresAfter: 12 * time.Hour, Unknown: notifier.UnknownStop, Tombstone: 10 * time.Minute,
+		RedisDown: notifier.RedisDownProceed,
 		// The folder's max and max_attempts lie under what the type says.
 		Retry: notifier.Retry{Initial: time.Second, Factor: 1.5, Max: 30 * time.Minute, MaxAttempts: 5, MaxUnknown: 4},
 		Caps: []policy.Cap{
@@ -73,9 +74,10 @@ func TestLoad(t *testing.T) {
 		Type: "weekly_digest", File: "good/weekly_digest.yaml", Order: notifier.OrderClaimFirst, Route: policy.RouteAll,
 		Channels: []policy.Channel{{Channel: notifier.ChannelEmail, Template: "weekly_digest"}}, Data: map[string]policy.Datum{},
 		Lease: time.Minute, DedupeWindow: 168 * time.Hour, ExpiresAfter: 24 * time.Hour, Unknown: notifier.UnknownStop, Tombstone: 15 * time.Minute,
-		Retry:    notifier.Retry{Initial: 5 * time.Second, Factor: 4, Max: 30 * time.Minute, MaxAttempts: 5},
-		Caps:     []policy.Cap{{Name: "daily", Per: []string{"recipient"}, Limit: 10, Window: 24 * time.Hour, Then: notifier.CapDefer}},
-		Priority: notifier.PriorityBulk,
+		RedisDown: notifier.RedisDownWait,
+		Retry:     notifier.Retry{Initial: 5 * time.Second, Factor: 4, Max: 30 * time.Minute, MaxAttempts: 5},
+		Caps:      []policy.Cap{{Name: "daily", Per: []string{"recipient"}, Limit: 10, Window: 24 * time.Hour, Then: notifier.CapDefer}},
+		Priority:  notifier.PriorityBulk,
 	}
 	if diff := cmp.Diff(want, set.Policy("weekly_digest"), ignore); diff != "" {
 		t.Errorf("weekly_digest (-want +got):\n%s", diff)
@@ -92,11 +94,24 @@ func TestLoad_BuiltInDefaults(t *testing.T) {
 		Type: "t", File: "t.yaml", Order: notifier.OrderSendFirst, Route: policy.RouteAll,
 		Channels: []policy.Channel{{Channel: notifier.ChannelAPNs, Template: "t"}}, Data: map[string]policy.Datum{},
 		Lease: 2 * time.Minute, DedupeWindow: 168 * time.Hour, ExpiresAfter: time.Hour, Unknown: notifier.UnknownResend, Tombstone: 15 * time.Minute,
-		Retry:    notifier.Retry{Initial: 5 * time.Second, Factor: 4, Max: time.Hour, MaxAttempts: 8},
-		Priority: notifier.PriorityNormal,
+		RedisDown: notifier.RedisDownProceed,
+		Retry:     notifier.Retry{Initial: 5 * time.Second, Factor: 4, Max: time.Hour, MaxAttempts: 8},
+		Priority:  notifier.PriorityNormal,
 	}
 	if diff := cmp.Diff(want, p, cmpopts.IgnoreUnexported(policy.Policy{}, policy.Channel{}), cmpopts.IgnoreFields(policy.Policy{}, "Version")); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoad_RedisDownAgainstTheOrdersDefault(t *testing.T) {
+	t.Parallel()
+	p := one(t, "order: send_first\nchannels: [{channel: apns}]\nexpires_after: 1h\nredis_down: wait\n")
+	if p.RedisDown != notifier.RedisDownWait {
+		t.Errorf("got %q, want wait", p.RedisDown)
+	}
+	q := one(t, "order: claim_first\nchannels: [{channel: apns}]\nredis_down: proceed\n")
+	if q.RedisDown != notifier.RedisDownProceed {
+		t.Errorf("got %q, want proceed", q.RedisDown)
 	}
 }
 

@@ -9,22 +9,22 @@ import (
 
 // file is a policy as it is written.
 type file struct {
-	Order        notifier.Order       `yaml:"order"`
-	Description  string               `yaml:"description"`
-	Channels     []fileChannel        `yaml:"channels"`
-	Route        Route                `yaml:"route"`
-	Data         map[string]Datum     `yaml:"data"`
-	Lease        time.Duration        `yaml:"lease"`
-	DedupeWindow time.Duration        `yaml:"dedupe_window"`
-	ExpiresAfter time.Duration        `yaml:"expires_after"`
-	Unknown      notifier.UnknownRule `yaml:"unknown"`
-	RedisDown    RedisDown            `yaml:"redis_down"`
-	Tombstone    time.Duration        `yaml:"tombstone"`
-	Retry        fileRetry            `yaml:"retry"`
-	Caps         []fileCap            `yaml:"caps"`
-	QuietHours   *QuietHours          `yaml:"quiet_hours"`
-	Priority     notifier.Priority    `yaml:"priority"`
-	Unsubscribe  bool                 `yaml:"unsubscribe"`
+	Order        notifier.Order         `yaml:"order"`
+	Description  string                 `yaml:"description"`
+	Channels     []fileChannel          `yaml:"channels"`
+	Route        Route                  `yaml:"route"`
+	Data         map[string]Datum       `yaml:"data"`
+	Lease        time.Duration          `yaml:"lease"`
+	DedupeWindow time.Duration          `yaml:"dedupe_window"`
+	ExpiresAfter time.Duration          `yaml:"expires_after"`
+	Unknown      notifier.UnknownRule   `yaml:"unknown"`
+	RedisDown    notifier.RedisDownRule `yaml:"redis_down"`
+	Tombstone    time.Duration          `yaml:"tombstone"`
+	Retry        fileRetry              `yaml:"retry"`
+	Caps         []fileCap              `yaml:"caps"`
+	QuietHours   *QuietHours            `yaml:"quiet_hours"`
+	Priority     notifier.Priority      `yaml:"priority"`
+	Unsubscribe  bool                   `yaml:"unsubscribe"`
 }
 
 type fileChannel struct {
@@ -117,15 +117,18 @@ func (p *Policy) resolve(f *file) {
 // resolveByOrder fills what depends on the order. Each default fails in the
 // direction that the order has chosen.
 func (p *Policy) resolveByOrder() {
-	unknown, expiry := notifier.UnknownRule(""), time.Duration(0)
+	unknown, down, expiry := notifier.UnknownRule(""), notifier.RedisDownRule(""), time.Duration(0)
 	switch p.Order {
 	case notifier.OrderClaimFirst:
-		unknown, expiry = notifier.UnknownStop, defaultExpiry
+		unknown, down, expiry = notifier.UnknownStop, notifier.RedisDownWait, defaultExpiry
 	case notifier.OrderSendFirst:
-		unknown = notifier.UnknownResend
+		unknown, down = notifier.UnknownResend, notifier.RedisDownProceed
 	}
 	if p.Unknown == "" {
 		p.Unknown = unknown
+	}
+	if p.RedisDown == "" {
+		p.RedisDown = down
 	}
 	if p.ExpiresAfter == 0 {
 		p.ExpiresAfter = expiry

@@ -24,6 +24,15 @@ var leaseRows = []row{
 			w.Errorf("got %+v, want it sending, with an attempt of mine under way", d)
 		}
 	}},
+	{"two deliveries keep their own rule for an unreachable store", func(w *world) {
+		a, b := w.intent("a", sendFirst, 1), w.intent("b", sendFirst, 1)
+		b.Deliveries[0].Terms.RedisDown = notifier.RedisDownWait
+		w.accept(a, b)
+		got := w.lease(2, me)
+		if got[0].Terms.RedisDown != notifier.RedisDownProceed || got[1].Terms.RedisDown != notifier.RedisDownWait {
+			w.Errorf("got %q and %q, want proceed and wait", got[0].Terms.RedisDown, got[1].Terms.RedisDown)
+		}
+	}},
 	{"a leased delivery is not leased again", func(w *world) {
 		w.leased(sendFirst)
 		w.wantNone("leased deliveries", w.lease(10, you))

@@ -64,8 +64,9 @@ func (w *world) intent(key string, order notifier.Order, n int) notifier.Intent 
 			EffectKey: notifier.EffectKey(tenant, key, lane.Channel, address),
 			Terms: notifier.Terms{
 				Lease: leaseFor, SendTimeout: 20 * time.Second, Unknown: notifier.UnknownResend, Tombstone: 15 * time.Minute,
-				Retry: notifier.Retry{Initial: time.Second, Factor: 2, Max: time.Minute, MaxAttempts: maxAttempts, MaxUnknown: maxUnknown},
-				Caps:  []notifier.Cap{{Name: "per-order", Key: "scope", Limit: 3, Window: time.Hour, Then: notifier.CapSuppress}},
+				RedisDown: notifier.RedisDownProceed,
+				Retry:     notifier.Retry{Initial: time.Second, Factor: 2, Max: time.Minute, MaxAttempts: maxAttempts, MaxUnknown: maxUnknown},
+				Caps:      []notifier.Cap{{Name: "per-order", Key: "scope", Limit: 3, Window: time.Hour, Then: notifier.CapSuppress}},
 			},
 		})
 	}

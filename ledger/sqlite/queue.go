@@ -24,7 +24,8 @@ func shown(state string) notifier.State {
 // timed says that a delivery with a reason waits for the clock alone.
 func timed(r notifier.Reason) bool {
 	switch r {
-	case notifier.ReasonScheduled, notifier.ReasonBackoff, notifier.ReasonThrottled, notifier.ReasonCap, notifier.ReasonQuietHours:
+	case notifier.ReasonScheduled, notifier.ReasonBackoff, notifier.ReasonThrottled, notifier.ReasonCap,
+		notifier.ReasonQuietHours, notifier.ReasonRedisDown:
 		return true
 	default:
 		return false

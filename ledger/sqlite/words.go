@@ -21,6 +21,7 @@ type words struct {
 type termsKey struct {
 	lease, sendTimeout time.Duration
 	unknown            notifier.UnknownRule
+	redisDown          notifier.RedisDownRule
 	retry              notifier.Retry
 	tombstone          time.Duration
 }
@@ -71,7 +72,7 @@ func (w *writer) termsID(t notifier.Terms) (int64, error) {
 		insert = `INSERT INTO terms (json) VALUES (?) ON CONFLICT DO NOTHING`
 		find   = `SELECT id FROM terms WHERE json = ?`
 	)
-	k := termsKey{t.Lease, t.SendTimeout, t.Unknown, t.Retry, t.Tombstone}
+	k := termsKey{t.Lease, t.SendTimeout, t.Unknown, t.RedisDown, t.Retry, t.Tombstone}
 	if id, ok := w.words.terms[k]; ok {
 		return id, nil
 	}

@@ -57,7 +57,10 @@ const (
 type Cap struct {
 	Name string `json:"name"`
 	// Key is the scope: recipient and the values of the policy's "per", hashed.
-	Key    string        `json:"key"`
+	Key string `json:"key"`
+	// Slot is equal for all caps of one recipient: a store that is spread over
+	// nodes keeps them on one. Short, and no more than that: it names nobody.
+	Slot   string        `json:"slot,omitempty"`
 	Limit  int           `json:"limit"`
 	Window time.Duration `json:"window"`
 	Then   CapRule       `json:"then"`

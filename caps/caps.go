@@ -27,6 +27,10 @@ type Cap struct {
 	// Key names the scope that the limit holds for: whose units are counted
 	// together. Caps with equal keys share their units.
 	Key string
+	// Slot is what the caps of one Spend have in common, a recipient say: a
+	// store that is spread over nodes keeps equal slots together. Caps with
+	// equal keys have equal slots. With none at all, one node keeps everything.
+	Slot string
 	// Limit is how many units may be spent within a Window, at least 1.
 	Limit int
 	// Window is how long a unit counts after it was spent. At exactly that age
@@ -56,6 +60,8 @@ func check(unit, holder string, caps []Cap) error {
 	}
 	for _, c := range caps {
 		switch {
+		case c.Slot != caps[0].Slot:
+			return fmt.Errorf("cap %q: the slot %q differs from %q, that of the cap before it", c.Name, c.Slot, caps[0].Slot)
 		case c.Key == "":
 			return fmt.Errorf("cap %q: the key is empty", c.Name)
 		case c.Limit < 1:

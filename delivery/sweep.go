@@ -29,7 +29,7 @@ func (e *Engine) recover(ctx context.Context) error {
 	}
 	err := e.cfg.Ledger.Spent(ctx, time.Now().Add(-longest), func(s notifier.Spent) error {
 		filled++
-		c := caps.Cap{Name: s.Cap.Name, Key: s.Cap.Key, Limit: s.Cap.Limit, Window: s.Cap.Window}
+		c := caps.Cap{Name: s.Cap.Name, Key: s.Cap.Key, Slot: s.Cap.Slot, Limit: s.Cap.Limit, Window: s.Cap.Window}
 		return e.cfg.Caps.Fill(ctx, c, s.Unit, s.Holder.String(), s.SpentAt)
 	})
 	if err != nil {

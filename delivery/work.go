@@ -43,7 +43,7 @@ func newWork(e *Engine, a *account, l *notifier.Leased, since reading) *work {
 	}
 	w.held.Store(&held{since: since, lasts: l.Terms.Lease})
 	for _, c := range l.Terms.Caps {
-		w.spends = append(w.spends, caps.Cap{Name: c.Name, Key: c.Key, Limit: c.Limit, Window: c.Window})
+		w.spends = append(w.spends, caps.Cap{Name: c.Name, Key: c.Key, Slot: c.Slot, Limit: c.Limit, Window: c.Window})
 	}
 	return w
 }

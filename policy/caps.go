@@ -31,6 +31,8 @@ func newCap(c fileCap) Cap {
 // scope, and the channel unless the cap names the channels that share it.
 func (p *Policy) CapsFor(tenant, recipient string, ch notifier.Channel, data map[string]any) []notifier.Cap {
 	var caps []notifier.Cap
+	// Eight digits spread recipients evenly; each row pays for them.
+	slot := notifier.Child(tenant, recipient)[:8]
 	for _, c := range p.Caps {
 		if len(c.On) > 0 && !slices.Contains(c.On, ch) {
 			continue
@@ -42,7 +44,7 @@ func (p *Policy) CapsFor(tenant, recipient string, ch notifier.Channel, data map
 		if len(c.On) == 0 {
 			parts = append(parts, string(ch))
 		}
-		caps = append(caps, notifier.Cap{Name: c.Name, Key: notifier.Child(parts...), Limit: c.Limit, Window: c.Window, Then: c.Then})
+		caps = append(caps, notifier.Cap{Name: c.Name, Key: notifier.Child(parts...), Slot: slot, Limit: c.Limit, Window: c.Window, Then: c.Then})
 	}
 	return caps
 }

@@ -210,12 +210,15 @@ func TestCapsFor(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"per-order", "hourly"}, {"per-order", "hourly"}, {"hourly"}}, [][]string{names(email), names(apns), names(webhook)}); diff != "" {
 		t.Fatalf("caps by channel (-want +got):\n%s", diff)
 	}
-	want := notifier.Cap{Name: "per-order", Key: notifier.Child("shop", "u_1", "per-order", "42"), Limit: 3, Window: time.Hour, Then: notifier.CapSuppress}
+	want := notifier.Cap{Name: "per-order", Key: notifier.Child("shop", "u_1", "per-order", "42"), Slot: notifier.Child("shop", "u_1")[:8], Limit: 3, Window: time.Hour, Then: notifier.CapSuppress}
 	if diff := cmp.Diff(want, email[0]); diff != "" {
 		t.Errorf("cap (-want +got):\n%s", diff)
 	}
 	if email[0].Key != apns[0].Key {
 		t.Error("channels that a cap names do not share its count")
+	}
+	if email[1].Slot != want.Slot || webhook[0].Slot != want.Slot {
+		t.Error("the caps of one recipient do not share a slot")
 	}
 	if email[1].Key == apns[1].Key {
 		t.Error("without on, channels share a count")

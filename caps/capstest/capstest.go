@@ -87,7 +87,7 @@ type script struct {
 
 // limit returns the cap of the suite's usual scope.
 func limit(n int, window time.Duration) caps.Cap {
-	return caps.Cap{Name: "usual", Key: "recipient", Limit: n, Window: window}
+	return caps.Cap{Name: "usual", Key: "recipient", Slot: "slot", Limit: n, Window: window}
 }
 
 // as returns the cap under another name, which is another scope too.

@@ -56,9 +56,9 @@ func randomAgreesWithTheModel(s *script) {
 	m := model{}
 	var now time.Duration
 	all := []caps.Cap{
-		{Name: "a", Key: "a", Limit: 2, Window: 3 * second},
-		{Name: "b", Key: "b", Limit: 3, Window: 5 * second},
-		{Name: "c", Key: "c", Limit: 5, Window: 8 * second},
+		{Name: "a", Key: "a", Slot: "slot", Limit: 2, Window: 3 * second},
+		{Name: "b", Key: "b", Slot: "slot", Limit: 3, Window: 5 * second},
+		{Name: "c", Key: "c", Slot: "slot", Limit: 5, Window: 8 * second},
 	}
 	for step := range steps {
 		on := all[random.IntN(len(all)):][:1]

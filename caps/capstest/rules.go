@@ -280,15 +280,23 @@ func faults(s *script) {
 	}{
 		{"", "h", good},
 		{"u", "", good},
-		{"u", "h", caps.Cap{Name: "x", Limit: 1, Window: second}},
-		{"u", "h", caps.Cap{Name: "x", Key: "k", Window: second}},
-		{"u", "h", caps.Cap{Name: "x", Key: "k", Limit: 1}},
+		{"u", "h", caps.Cap{Name: "x", Slot: good.Slot, Limit: 1, Window: second}},
+		{"u", "h", caps.Cap{Name: "x", Slot: good.Slot, Key: "k", Window: second}},
+		{"u", "h", caps.Cap{Name: "x", Slot: good.Slot, Key: "k", Limit: 1}},
 	} {
 		for method, err := range s.every(s.Context(), f.unit, f.holder, f.c) {
 			if err == nil {
 				s.Errorf("%s %+v: got no error", method, f)
 			}
 		}
+	}
+	other := good
+	other.Slot = "another"
+	if _, err := s.Caps.Spend(s.Context(), "u", "h", []caps.Cap{good, other}); err == nil {
+		s.Error("spend on caps of two slots: got no error")
+	}
+	if err := s.Caps.Refund(s.Context(), "u", "h", []caps.Cap{good, other}); err == nil {
+		s.Error("refund of caps of two slots: got no error")
 	}
 	s.room(1, good) // none of them left anything
 }

@@ -52,6 +52,7 @@ type Ledger interface {
 	Leaser
 	Settler
 	Sweeper
+	Pauser
 	Reader
 }
 

@@ -54,7 +54,8 @@ type Sweeper interface {
 	// Sweep closes up to limit lapsed leases (T8) and permits (T8'): leased →
 	// due again, or finished when its attempts are used up; permitted →
 	// unknown. With all set, every lease and permit counts as lapsed: for a
-	// ledger whose only owner has just started.
+	// ledger whose only owner has just started. Sweep also makes due again, some
+	// thousands a call, what waits as paused and no pause in force holds.
 	Sweep(ctx context.Context, limit int, all bool) ([]notifier.Swept, error)
 	// Expire ends up to limit waiting deliveries whose expiry has passed (T10).
 	Expire(ctx context.Context, limit int) ([]notifier.Swept, error)
@@ -63,6 +64,22 @@ type Sweeper interface {
 	Cancel(ctx context.Context, tenant string, ids []notifier.DeliveryID, reason notifier.Reason) ([]notifier.Cancelled, error)
 	// Spent calls yield with every cap unit that attempts since a time took.
 	Spent(ctx context.Context, since time.Time, yield func(notifier.Spent) error) error
+}
+
+// Pauser keeps the pauses. Lease knows nothing of them: the engine does not ask
+// for what is paused, and hands back what it was given all the same.
+type Pauser interface {
+	// Pause places a pause, and sets its ID and Since. The same pause placed
+	// again while it is in force gives the first.
+	Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, error)
+	// Resume ends a pause, and is answered the same however often it is said;
+	// an id that never was is an *notifier.Error with CodeNotFound. What waited
+	// for it is made due by the sweeps that follow. Said again, it has them look
+	// again: for what a node that had not heard of it yet handed back since.
+	Resume(ctx context.Context, id string) (notifier.Pause, error)
+	// Pauses returns those in force, oldest first: not resumed, and Until zero
+	// or still to come.
+	Pauses(ctx context.Context) ([]notifier.Pause, error)
 }
 
 // Reader reads the ledger for people and programs.

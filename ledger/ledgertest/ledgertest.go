@@ -27,6 +27,9 @@ type Ledger interface {
 	Expire(ctx context.Context, limit int) ([]notifier.Swept, error)
 	Cancel(ctx context.Context, tenant string, ids []notifier.DeliveryID, reason notifier.Reason) ([]notifier.Cancelled, error)
 	Spent(ctx context.Context, since time.Time, yield func(notifier.Spent) error) error
+	Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, error)
+	Resume(ctx context.Context, id string) (notifier.Pause, error)
+	Pauses(ctx context.Context) ([]notifier.Pause, error)
 	Notification(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error)
 	ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error)
 	Backlog(ctx context.Context) ([]notifier.Backlog, error)
@@ -85,6 +88,7 @@ func Run(t *testing.T, open Open) {
 		{"T8 sweep", sweepRows},
 		{"T9 cancel", cancelRows},
 		{"T10 expire", expireRows},
+		{"pause", pauseRows},
 		{"evidence", evidenceRows},
 		{"spent", spentRows},
 		{"read", readRows},

@@ -25,7 +25,7 @@ func shown(state string) notifier.State {
 func timed(r notifier.Reason) bool {
 	switch r {
 	case notifier.ReasonScheduled, notifier.ReasonBackoff, notifier.ReasonThrottled, notifier.ReasonCap,
-		notifier.ReasonQuietHours, notifier.ReasonRedisDown:
+		notifier.ReasonQuietHours, notifier.ReasonPaused, notifier.ReasonRedisDown:
 		return true
 	default:
 		return false

@@ -9,11 +9,15 @@ import (
 
 // Sweep closes up to limit lapsed leases (T8) and permits (T8'). The order on
 // the row decides: a claim-first lease made no call, a send-first lease may
-// have, and a permit is over for good.
+// have, and a permit is over for good. First it makes due what pauses that are
+// over had held.
 func (l *Ledger) Sweep(ctx context.Context, limit int, all bool) ([]notifier.Swept, error) {
 	const lapsed = `SELECT ` + heldColumns + `, n.type, d.effect_key
 		FROM queue q INDEXED BY queue_open CROSS JOIN delivery d ON d.d = q.d CROSS JOIN notification n ON n.n = q.d - q.ch
 		WHERE q.state <> 'pending' AND q.lease_until <= ? ORDER BY q.lease_until LIMIT ?`
+	if err := l.write(ctx, (*writer).release); err != nil {
+		return nil, fmt.Errorf("release what was paused: %w", err)
+	}
 	return l.sweep(ctx, "sweep", limit, (*writer).sweepOne, func(w *writer) (string, []any) {
 		before := micros(w.now)
 		if all {

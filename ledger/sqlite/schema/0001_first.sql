@@ -171,3 +171,24 @@ CREATE TABLE evidence (
   at              INTEGER NOT NULL,
   PRIMARY KEY (nid, ch, fence, owner, kind)
 ) WITHOUT ROWID;
+
+-- Every pause that was ever placed; the selectors are empty for "any". until
+-- and resumed_at are 0 for "not". released says that what it had held has been
+-- made due since its end: one that is in force has not.
+CREATE TABLE pause (
+  id         TEXT PRIMARY KEY,
+  type       TEXT NOT NULL,
+  channel    TEXT NOT NULL,
+  account    TEXT NOT NULL,
+  tenant     TEXT NOT NULL,
+  ord        TEXT NOT NULL,
+  cause      TEXT NOT NULL,
+  why        TEXT NOT NULL,
+  placed_by  TEXT NOT NULL,
+  since      INTEGER NOT NULL,
+  until      INTEGER NOT NULL,
+  resumed_at INTEGER NOT NULL,
+  released   INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX pause_open ON pause (released);

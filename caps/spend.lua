@@ -1,0 +1,62 @@
+-- Spends one unit on every scope, or on none when one of them is full.
+--
+-- KEYS  the scopes, all of one slot
+-- ARGV  unit, unit+holder, then for each scope: limit, window in microseconds
+-- gives {0, 0, now}, or {the first full scope, the longest wait, now}
+--
+-- A scope is a sorted set with three kinds of members, told apart by score:
+--   unit          2 x the time it counts from, + 1 when it has had more than
+--                 one holder
+--   unit+holder   minus the time of that holder's share
+--   ''            the longest window that was ever counted here
+-- so that counting and finding the n-th unit never look at the members one by
+-- one. Times are in microseconds by this server's clock; twice that is an
+-- integer that a double holds until the year 2112.
+local time = redis.call('TIME')
+local now = time[1] * 1e6 + time[2]
+local unit, share = ARGV[1], ARGV[2]
+
+-- A unit counts in a window that is open at its old end.
+local function counts(score, window)
+  return score and score >= 2 * (now - window) + 2
+end
+
+local full, wait = 0, 0
+for i, key in ipairs(KEYS) do
+  local limit, window = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  if not counts(tonumber(redis.call('ZSCORE', key, unit)), window) then
+    local oldest = 2 * (now - window) + 2
+    local excess = redis.call('ZCOUNT', key, oldest, '+inf') - limit
+    if excess >= 0 then
+      -- Over the limit, more than one unit has to leave first.
+      local last = redis.call('ZRANGE', key, oldest, '+inf', 'BYSCORE', 'LIMIT', excess, 1, 'WITHSCORES')
+      wait = math.max(wait, math.floor(last[2] / 2) + window - now)
+      if full == 0 then full = i end
+    end
+  end
+end
+if full > 0 then return {full, wait, now} end
+
+for i, key in ipairs(KEYS) do
+  local window = tonumber(ARGV[2 * i + 2])
+  local span = tonumber(redis.call('ZSCORE', key, '') or 0)
+  if window > span then
+    span = window
+    redis.call('ZADD', key, span, '')
+  end
+  -- What no window counts any more goes; the scores of spans lie below those
+  -- of units, and of shares below zero.
+  redis.call('ZREMRANGEBYSCORE', key, 1e15, 2 * (now - span) + 1)
+  redis.call('ZREMRANGEBYSCORE', key, span - now, -1)
+
+  local was, mine = redis.call('ZSCORE', key, unit), redis.call('ZSCORE', key, share)
+  local at, shared = now, 0
+  if was then
+    -- Never back, should the clock have been set back.
+    at = math.max(now, math.floor(was / 2))
+    if was % 2 == 1 or not mine then shared = 1 end
+  end
+  redis.call('ZADD', key, 2 * at + shared, unit, -math.max(now, -(mine or 0)), share)
+  redis.call('PEXPIREAT', key, math.ceil((now + span) / 1000))
+end
+return {0, 0, now}

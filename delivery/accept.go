@@ -46,12 +46,12 @@ func (e *Engine) Accept(_ context.Context, req notifier.Request) (notifier.Accep
 	}
 	e.metrics.accepted.WithLabelValues(req.Type).Inc()
 	e.startFirst(&in, &stored, slots, since)
-	return notifier.Accepted{ID: stored.ID, Ignored: ignored, Fresh: fresh(&in, &stored)}, nil
+	return notifier.Accepted{ID: stored.ID, Ignored: ignored, Fresh: e.fresh(&in, &stored)}, nil
 }
 
 // fresh is the resource as it was accepted, without reading it. What was leased
 // in the same commit stands there as due: nothing of it has been attempted.
-func fresh(in *notifier.Intent, stored *notifier.Stored) *notifier.Notification {
+func (e *Engine) fresh(in *notifier.Intent, stored *notifier.Stored) *notifier.Notification {
 	n := &notifier.Notification{
 		ID: stored.ID, Tenant: in.Tenant, Key: in.Key, Type: in.Type, Recipient: in.Recipient,
 		State: notifier.StatePending, Counts: map[notifier.State]int{notifier.StatePending: len(in.Deliveries)},
@@ -72,6 +72,7 @@ func fresh(in *notifier.Intent, stored *notifier.Stored) *notifier.Notification 
 			Attempts: []notifier.AttemptView{},
 		}
 	}
+	e.showPauses(n)
 	return n
 }
 
@@ -87,14 +88,14 @@ func unavailable(err error) error {
 // reserve takes slots for the intent's first deliveries, as many in a row as
 // have one free, so that accepting and leasing share a commit.
 func (e *Engine) reserve(in *notifier.Intent) []slot {
-	if !firstLease || !in.SendAt.IsZero() || e.unwritten.Load() > 0 {
+	if !firstLease || !in.SendAt.IsZero() || e.unwritten.Load() > 0 || e.pauses.stale() {
 		return nil
 	}
 	var taken []slot
 	for i := range in.Deliveries {
 		lane := in.Deliveries[i].Lane
 		a := e.accounts[accountKey{lane.Channel, lane.Account}]
-		if !a.reserve(lane.Priority) {
+		if e.holdsBack(in, lane) || !a.reserve(lane.Priority) {
 			break
 		}
 		taken = append(taken, slot{a, lane.Priority})

@@ -101,6 +101,7 @@ type Engine struct {
 	returns   *batcher[notifier.Return, notifier.Settled]
 
 	waiters waiters
+	pauses  pauses
 	// accepting is held by every Accept; draining begins when none is under way.
 	accepting sync.RWMutex
 	inFlight  sync.WaitGroup
@@ -158,7 +159,10 @@ func New(cfg Config) (*Engine, error) {
 		accounts: map[accountKey]*account{},
 	}
 	var err error
-	if e.metrics, err = newMetrics(cfg.Registerer, cfg.Ledger); err != nil {
+	if e.metrics, err = newMetrics(cfg.Registerer, e); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	if err := e.pauses.register(cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	e.asserts = &assertions{failed: e.metrics.assertionsFailed, log: e.log}
@@ -196,11 +200,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer batchers.Wait()
 	defer close(stopBatchers)
 
+	if err := e.askForPauses(ctx); err != nil {
+		return fmt.Errorf("ask for the pauses: %w", err)
+	}
 	if err := e.recover(ctx); err != nil {
 		return fmt.Errorf("recover the ledger: %w", err)
 	}
 	var loops sync.WaitGroup
 	loops.Go(func() { e.sweepLoop(ctx) })
+	loops.Go(func() { e.pauseLoop(ctx) })
 	loops.Go(func() { e.pollLoop(ctx) })
 	for _, a := range e.accounts {
 		loops.Go(func() { e.dispatch(ctx, a) })
@@ -235,10 +243,11 @@ func (e *Engine) Ready(context.Context) ([]string, error) {
 	case time.Since(time.Unix(0, e.healthy.Load())) > 3*sweepEvery+ledgerTimeout:
 		return nil, &notifier.Error{Code: notifier.CodeLedgerUnavailable, Message: "the ledger takes no writes"}
 	}
+	degraded := e.pauses.degraded()
 	if o := e.orphans.Load(); o != nil {
-		return *o, nil
+		degraded = append(degraded, *o...)
 	}
-	return nil, nil
+	return degraded, nil
 }
 
 // write runs a ledger write on a context of its own, since what it records has

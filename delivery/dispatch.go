@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
@@ -21,6 +22,9 @@ type account struct {
 	// room holds a token for each permit that was asked for and whose call has
 	// not passed its gate: what a crash turns into unknowns that were never sent.
 	room chan struct{}
+
+	// paused says that a pause holds for all that this account could send.
+	paused atomic.Bool
 
 	mu sync.Mutex
 	// used counts the slots taken by each priority.
@@ -129,6 +133,9 @@ func (a *account) next() (p notifier.Priority, slots int, sleep time.Duration) {
 	defer a.mu.Unlock()
 	now := time.Now()
 	sleep = pollEvery
+	if a.paused.Load() {
+		return "", 0, sleep
+	}
 	for _, p := range notifier.Priorities {
 		t, waits := a.due[p]
 		if !waits {
@@ -170,7 +177,7 @@ func (e *Engine) dispatch(ctx context.Context, a *account) {
 	defer timer.Stop()
 	for {
 		sleep := pollEvery
-		if e.unwritten.Load() == 0 {
+		if e.unwritten.Load() == 0 && !e.pauses.stale() {
 			var p notifier.Priority
 			var n int
 			if p, n, sleep = a.next(); n > 0 && ctx.Err() == nil {

@@ -51,6 +51,9 @@ func (w *work) look() error {
 	if !now.Before(w.lease.ExpiresAt) {
 		return errTooLate
 	}
+	if w.paused() {
+		return errPaused
+	}
 	w.looked.Store(&looked{at: now, left: left - margin(h.lasts)})
 	// From here on the call counts as on the wire: there is room for another permit.
 	w.leaveRoom()

@@ -22,6 +22,12 @@ func (w *work) sendFirst(ctx context.Context) {
 		return
 	}
 	// Stop here: the same; the next attempt takes the unit's place.
+	if err := w.refuse(); err != nil {
+		w.refund(ctx)
+		w.unclaim(ctx)
+		w.handBack(err)
+		return
+	}
 	res, attempt := w.call()
 	// Stop here, or anywhere below until the outcome is written: the lease
 	// lapses, the sweep records that, and the message is sent again with the

@@ -57,6 +57,10 @@ func (w *work) handBack(why error) {
 	case errors.Is(why, errTooLate):
 		w.finish(notifier.Completion{State: notifier.StateExpired, Reason: notifier.ReasonTooLate})
 		return
+	case errors.Is(why, errPaused):
+		if r.After = w.e.pauses.wait(&w.lease.Delivery); r.After > 0 {
+			r.Reason = notifier.ReasonPaused
+		}
 	case errors.Is(why, errDraining):
 		r.Record = true
 		r.Attempt = notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonDrain}

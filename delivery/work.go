@@ -85,6 +85,8 @@ func (w *work) refuse() error {
 		return errDraining
 	case !time.Now().Before(w.lease.ExpiresAt):
 		return errTooLate
+	case w.paused():
+		return errPaused
 	case w.left() < margin(w.lease.Terms.Lease):
 		return errLeaseSpent
 	}

@@ -100,3 +100,13 @@ func (c Claim) checkFor(ttl time.Duration) error {
 	}
 	return nil
 }
+
+func (c Claim) checkSettle(outcome string, ttl time.Duration) error {
+	if err := c.checkFor(ttl); err != nil {
+		return err
+	}
+	if outcome == "" {
+		return fmt.Errorf("claim %q: the outcome is empty", c.Key)
+	}
+	return nil
+}

@@ -24,6 +24,7 @@ type Memory struct {
 	mu      sync.Mutex
 	entries map[digest]*entry
 	ends    byEnd
+	minted  int64 // the newest fence of AcquireNext
 }
 
 // digest stands in for a key of any length: 128 bits of its SHA-256.
@@ -70,11 +71,45 @@ func (m *Memory) Acquire(ctx context.Context, c Claim, ttl time.Duration) (Answe
 		}
 		m.prolong(e, now+ttl)
 	}
-	a := Answer{Status: status, By: e.owner.Value(), Fence: e.fence, Left: e.ends - now}
-	if status == StatusDone {
-		a.Outcome, a.Age = e.outcome.Value(), now-e.settled
+	return e.answer(status, now), nil
+}
+
+// AcquireNext takes the claim for ttl under a fence that the store makes: above
+// every earlier one, and at least the time in microseconds. It is for those who
+// have no ledger to number their attempts. The fence is in the answer, and with
+// key and owner it is the claim for Renew, Release and Settle.
+//
+// Two calls with one owner are taken for copies of one call, and are granted
+// the same claim: the owner must name the attempt, and not only the process.
+// The answer is StatusGranted, StatusHeld or StatusDone. Do not use Acquire on
+// the same keys: it brings fences that this one does not know.
+//
+// A fence orders attempts and stops none: a holder that sleeps past the end of
+// its claim goes on when it wakes, beside the next one. Only what is acted upon
+// can refuse it, by keeping the highest fence that it has seen. What keeps no
+// fence, such as a person who gets a message, needs a ledger that is asked
+// before each effect.
+func (m *Memory) AcquireNext(ctx context.Context, key, owner string, ttl time.Duration) (Answer, error) {
+	c := Claim{Key: key, Fence: 1, Owner: owner}
+	if err := begin(ctx, c.checkFor(ttl)); err != nil {
+		return Answer{}, fmt.Errorf("acquire: %w", err)
 	}
-	return a, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.tick()
+	e := m.find(key, now)
+	switch {
+	case e == nil:
+		m.minted = max(m.minted+1, time.Now().UnixMicro())
+		c.Fence = m.minted
+		e = m.add(c, now+ttl)
+	case e.done():
+		return e.answer(StatusDone, now), nil
+	case e.owner.Value() != owner:
+		return e.answer(StatusHeld, now), nil
+	}
+	m.prolong(e, now+ttl)
+	return e.answer(StatusGranted, now), nil
 }
 
 // Renew prolongs the claim to ttl from now, and reports whether it still is
@@ -117,11 +152,7 @@ func (m *Memory) Release(ctx context.Context, c Claim) error {
 // age counts from the first with that fence and outcome, and the time to live
 // is the longer of the two.
 func (m *Memory) Settle(ctx context.Context, c Claim, outcome string, ttl time.Duration) error {
-	err := c.checkFor(ttl)
-	if err == nil && outcome == "" {
-		err = fmt.Errorf("claim %q: the outcome is empty", c.Key)
-	}
-	if err := begin(ctx, err); err != nil {
+	if err := begin(ctx, c.checkSettle(outcome, ttl)); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	m.mu.Lock()
@@ -191,6 +222,15 @@ func (m *Memory) prolong(e *entry, ends time.Duration) {
 func digestOf(key string) digest {
 	sum := sha256.Sum256([]byte(key))
 	return digest(sum[:len(digest{})])
+}
+
+// answer tells of the entry.
+func (e *entry) answer(status Status, now time.Duration) Answer {
+	a := Answer{Status: status, By: e.owner.Value(), Fence: e.fence, Left: e.ends - now}
+	if e.done() {
+		a.Outcome, a.Age = e.outcome.Value(), now-e.settled
+	}
+	return a
 }
 
 // done reports whether the entry is a tombstone.

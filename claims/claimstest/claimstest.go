@@ -13,6 +13,7 @@ import (
 // Claims is a store of claims.
 type Claims interface {
 	Acquire(ctx context.Context, c claims.Claim, ttl time.Duration) (claims.Answer, error)
+	AcquireNext(ctx context.Context, key, owner string, ttl time.Duration) (claims.Answer, error)
 	Renew(ctx context.Context, c claims.Claim, ttl time.Duration) (bool, error)
 	Release(ctx context.Context, c claims.Claim) error
 	Settle(ctx context.Context, c claims.Claim, outcome string, ttl time.Duration) error
@@ -74,6 +75,11 @@ var rules = [...]struct {
 	{"Settle_RepeatKeepsTheAge", settleRepeatKeepsTheAge},
 	{"Settle_LaterWordOfOneFenceStands", settleLaterWordOfOneFenceStands},
 	{"Settle_NeverShortens", settleNeverShortens},
+	{"Random_AgreesWithTheModel", randomAgreesWithTheModel},
+	{"AcquireNext_Grows", nextGrows},
+	{"AcquireNext_RepeatIsMine", nextRepeatIsMine},
+	{"AcquireNext_Refused", nextRefused},
+	{"AcquireNext_OneHolderPerFence", nextOneHolderPerFence},
 	{"Faults", faults},
 	{"EndedContext", endedContext},
 }

@@ -221,9 +221,11 @@ func settleNeverShortens(s *script) {
 // every calls each method.
 func (s *script) every(ctx context.Context, c claims.Claim, outcome string, ttl time.Duration) map[string]error {
 	_, acquire := s.Claims.Acquire(ctx, c, ttl)
+	_, next := s.AcquireNext(ctx, c.Key, c.Owner, ttl)
 	_, renew := s.Claims.Renew(ctx, c, ttl)
 	return map[string]error{
 		"acquire": acquire,
+		"next":    next,
 		"renew":   renew,
 		"settle":  s.Claims.Settle(ctx, c, outcome, ttl),
 		"release": s.Claims.Release(ctx, c),
@@ -231,9 +233,9 @@ func (s *script) every(ctx context.Context, c claims.Claim, outcome string, ttl 
 }
 
 func faults(s *script) {
-	for _, c := range []claims.Claim{{Fence: 1, Owner: "a"}, {Key: "effect", Owner: "a"}, {Key: "effect", Fence: 1}} {
+	for _, c := range []claims.Claim{{Fence: 1, Owner: "a"}, {Key: "other", Owner: "a"}, {Key: "effect", Fence: 1}} {
 		for method, err := range s.every(s.Context(), c, "sent", second) {
-			if err == nil {
+			if err == nil && (method != "next" || c.Fence != 0) { // it brings no fence
 				s.Errorf("%s %+v: got no error", method, c)
 			}
 		}

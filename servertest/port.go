@@ -59,20 +59,31 @@ func (p *port) addr() string { return loopback(p.number) }
 
 func loopback(number int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(number)) }
 
-// onFreePort starts something on one port after the other until none but the
-// starter itself is in the way.
-func onFreePort(start func(*port) error) error {
+// onFreePorts starts something on n ports, and on others when somebody else
+// took one of them first.
+func onFreePorts(n int, start func([]*port) error) error {
 	for attempt := 0; ; attempt++ {
-		p, err := newPort()
-		if err != nil {
-			return err
+		ports := make([]*port, n)
+		for i := range ports {
+			p, err := newPort()
+			if err != nil {
+				return err
+			}
+			ports[i] = p
 		}
-		if err = start(p); err == nil {
+		err := start(ports)
+		if err == nil {
 			return nil
 		}
-		p.free()
+		for _, p := range ports {
+			p.free()
+		}
 		if !errors.Is(err, errAddressInUse) || attempt == 5 {
 			return err
 		}
 	}
+}
+
+func onFreePort(start func(*port) error) error {
+	return onFreePorts(1, func(ports []*port) error { return start(ports[0]) })
 }

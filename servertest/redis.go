@@ -3,6 +3,7 @@ package servertest
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,17 +45,23 @@ func StartRedis(args ...string) (*Redis, error) {
 	var r *Redis
 	err := onFreePort(func(p *port) error {
 		var err error
-		r, err = prepareRedis("redis", p, args...)
-		if err != nil {
-			return err
-		}
-		if err := r.proc.start(); err != nil {
-			_ = os.RemoveAll(r.proc.dir)
-			return err
-		}
-		return nil
+		r, err = startRedisOn("redis", p, args...)
+		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// startRedisOn starts a server on a port, or leaves nothing behind.
+func startRedisOn(name string, p *port, args ...string) (*Redis, error) {
+	r, err := prepareRedis(name, p, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.proc.start(); err != nil {
+		_ = r.Stop()
 		return nil, err
 	}
 	return r, nil
@@ -100,7 +107,16 @@ func newRedisClient(addr string) *redis.Client {
 
 // answers tells whether the server takes commands, and is the one we started.
 func (r *Redis) answers(ctx context.Context, pid int) error {
-	c := newRedisClient(r.Addr())
+	return redisAnswers(ctx, r.Addr(), pid)
+}
+
+func redisAnswers(ctx context.Context, addr string, pid int) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err // and go-redis need not log it
+	}
+	_ = conn.Close()
+	c := newRedisClient(addr)
 	defer c.Close()
 	if err := c.Ping(ctx).Err(); err != nil {
 		return err

@@ -135,17 +135,14 @@ func split(rawURL string) (scheme string, hosts []string, rest *url.URL, err err
 func addresses(hosts []string, port string) ([]string, error) {
 	addrs := make([]string, len(hosts))
 	for i, h := range hosts {
-		u := url.URL{Host: h}
-		name, own := u.Hostname(), u.Port()
-		if own == "" {
-			own = port
+		name, own := h, port
+		if colon := strings.LastIndex(h, ":"); colon > strings.LastIndex(h, "]") {
+			name, own = h[:colon], h[colon+1:]
 		}
 		n, err := strconv.ParseUint(own, 10, 16)
-		if name == "" || err != nil || n == 0 {
+		bare := strings.Contains(name, ":") && !strings.HasPrefix(name, "[")
+		if name == "" || bare || err != nil || n == 0 {
 			return nil, errors.New("there is a host that is none: want host:port")
-		}
-		if strings.Contains(name, ":") {
-			name = "[" + name + "]"
 		}
 		addrs[i] = name + ":" + own
 	}

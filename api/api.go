@@ -57,6 +57,8 @@ type Config struct {
 	Waiter Waiter
 	// Health serves /readyz; nil: always ready.
 	Health Health
+	// Pauser serves /v1/pauses; nil: not found.
+	Pauser Pauser
 	// Metrics serves /metrics; nil: not found.
 	Metrics http.Handler
 	// Registerer takes the handler's own metrics; nil: they are kept nowhere.

@@ -72,6 +72,8 @@ func (k Key) Problems() []error {
 
 // caller is who a request comes from, and what it may do.
 type caller struct {
+	// name is that of the API key; without keys it says so.
+	name   string
 	tenant string
 	scopes []Scope
 	types  []string
@@ -112,7 +114,7 @@ func locks(keys []Key) []lock {
 		if err != nil || len(b) != sha256.Size {
 			continue
 		}
-		out = append(out, lock{[sha256.Size]byte(b), caller{tenant: k.Tenant, scopes: k.Scopes, types: k.Types}})
+		out = append(out, lock{[sha256.Size]byte(b), caller{name: k.Name, tenant: k.Tenant, scopes: k.Scopes, types: k.Types}})
 	}
 	return out
 }
@@ -121,7 +123,7 @@ func locks(keys []Key) []lock {
 // past checkHost may do everything as DefaultTenant.
 func (h *handler) authenticate(r *http.Request) (*caller, error) {
 	if h.open {
-		return &caller{tenant: DefaultTenant, scopes: []Scope{ScopeSend, ScopeRead, ScopeOperate}}, nil
+		return &caller{name: "loopback", tenant: DefaultTenant, scopes: []Scope{ScopeSend, ScopeRead, ScopeOperate}}, nil
 	}
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {

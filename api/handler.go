@@ -72,6 +72,8 @@ func route(path string) target {
 	switch path {
 	case "/v1/notifications":
 		return target{path, []string{http.MethodGet, http.MethodHead, http.MethodPost}, (*handler).notifications, true}
+	case "/v1/pauses":
+		return target{path, []string{http.MethodGet, http.MethodHead, http.MethodPost}, (*handler).pauses, true}
 	case "/healthz":
 		return target{path, read, (*handler).healthz, false}
 	case "/readyz":
@@ -81,6 +83,9 @@ func route(path string) target {
 	}
 	if id, ok := strings.CutPrefix(path, "/v1/notifications/"); ok && id != "" && !strings.Contains(id, "/") {
 		return target{"/v1/notifications/{id}", read, (*handler).notification, true}
+	}
+	if id, ok := strings.CutPrefix(path, pausePath); ok && id != "" && !strings.Contains(id, "/") {
+		return target{pausePath + "{id}", []string{http.MethodDelete}, (*handler).resume, true}
 	}
 	return target{name: "none"}
 }

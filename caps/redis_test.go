@@ -44,10 +44,17 @@ func conform(t *testing.T, url string) {
 	})
 }
 
-func TestRedis_Standalone(t *testing.T) {
+func TestRedis(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a server")
 	}
-	conform(t, servertest.SharedRedis(t).URL())
+	t.Run("standalone", func(t *testing.T) {
+		t.Parallel()
+		conform(t, servertest.SharedRedis(t).URL())
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		conform(t, servertest.NewRedisCluster(t).URL())
+	})
 }

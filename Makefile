@@ -1,5 +1,7 @@
 # Everything that is checked is checked from here; CI calls these targets.
-# Only Go is needed. Nothing is downloaded but what go.sum names.
+# Go is needed, and Redis and Postgres to run the tests against, which the
+# target servers installs where it may. Of Go modules nothing is downloaded but
+# what go.sum names.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -16,7 +18,7 @@ FUZZ_ONLY := .
 # What the tests are given: make test ARGS='-run TestAccept'
 ARGS :=
 
-.PHONY: help run test race lint generate check fuzz bench
+.PHONY: help run test race servers lint generate check fuzz bench
 .PHONY: imports tidy format vet staticcheck exhaustive vulnerabilities
 
 help: ## list the targets
@@ -25,11 +27,14 @@ help: ## list the targets
 run: ## play the demo, then serve API and dashboard on 127.0.0.1:8080
 	go run ./cmd/notifier demo
 
-test: ## run every test
+test: servers ## run every test
 	go test $(ARGS) ./...
 
-race: ## run every test under the race detector
+race: servers ## run every test under the race detector
 	go test -race $(ARGS) ./...
+
+servers: ## install redis-server and postgresql for the tests, where missing
+	@servertest/install.sh
 
 lint: format vet staticcheck exhaustive vulnerabilities ## format, go vet, staticcheck, exhaustive switches, known vulnerabilities
 

@@ -29,6 +29,7 @@ type Cluster struct {
 // redis-server for every node.
 func NewRedisCluster(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
+	wanted(tb)
 	c, err := StartRedisCluster(args...)
 	if err != nil {
 		tb.Fatal(err)

@@ -34,6 +34,7 @@ type Postgres struct {
 // "wal_level=logical" and win over those that are set here.
 func NewPostgres(tb testing.TB, settings ...string) *Postgres {
 	tb.Helper()
+	wanted(tb)
 	p, err := StartPostgres(settings...)
 	if err != nil {
 		tb.Fatal(err)

@@ -3,6 +3,7 @@ package servertest_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -80,5 +81,57 @@ func TestPostgres_DatabasesAreApart(t *testing.T) {
 	}
 	if again := servertest.SharedPostgres(t); again.Addr() != p.Addr() {
 		t.Errorf("shared server at %s and at %s", p.Addr(), again.Addr())
+	}
+}
+
+func TestPostgres_GoesBackToABackup(t *testing.T) {
+	t.Parallel()
+	p := servertest.NewPostgres(t)
+	url := p.Database(t)
+	query(t, url, "CREATE TABLE t (v text)")
+	query(t, url, "INSERT INTO t VALUES ('before')")
+	backup := t.TempDir()
+	p.BaseBackup(backup)
+	// A backup is used as often as one likes.
+	for range 2 {
+		query(t, url, "INSERT INTO t VALUES ('later')")
+		if got := query(t, url, "SELECT string_agg(v, ' ' ORDER BY v) FROM t"); got != "before later" {
+			t.Errorf("before the restore: got %q, want both rows", got)
+		}
+		p.RestoreFrom(backup)
+		if got := query(t, url, "SELECT string_agg(v, ' ' ORDER BY v) FROM t"); got != "before" {
+			t.Errorf("restored: got %q, want %q", got, "before")
+		}
+	}
+}
+
+func TestPostgres_PausedAnswersNothing(t *testing.T) {
+	t.Parallel()
+	p := servertest.NewPostgres(t)
+	conn, err := pgx.Connect(t.Context(), p.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	p.Pause()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(t.Context(), "SELECT 1")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Errorf("a paused server answers: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	p.Resume()
+	if err := <-answered; err != nil {
+		t.Errorf("resumed: %v, want the answer", err)
+	}
+	// Killed while paused it leaves nobody behind.
+	p.Pause()
+	p.Restart()
+	if got := query(t, p.URL(), "SHOW fsync"); got != "on" {
+		t.Errorf("restarted: got %q, want an answer", got)
 	}
 }

@@ -31,6 +31,7 @@ type Redis struct {
 // redis-server, "--maxmemory", "1mb", and win over those that are set here.
 func NewRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
+	wanted(tb)
 	r, err := StartRedis(args...)
 	if err != nil {
 		tb.Fatal(err)

@@ -3,6 +3,7 @@ package servertest_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -68,5 +69,46 @@ func TestRedis_EvictsNothingAndKeepsAFile(t *testing.T) {
 		if err != nil || got[name] != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got[name], err, want)
 		}
+	}
+}
+
+func TestRedis_PausedAnswersNothing(t *testing.T) {
+	t.Parallel()
+	r := servertest.NewRedis(t)
+	answered := make(chan error, 1)
+	r.Pause()
+	go func() {
+		conn := r.Client().WithTimeout(time.Minute).Conn()
+		defer conn.Close()
+		answered <- conn.Ping(t.Context()).Err()
+	}()
+	select {
+	case err := <-answered:
+		t.Errorf("a paused server answers: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	r.Resume()
+	if err := <-answered; err != nil {
+		t.Errorf("resumed: %v, want the answer", err)
+	}
+}
+
+func TestRedis_ControllingADeadServerIsAnError(t *testing.T) {
+	t.Parallel()
+	r, err := servertest.StartRedis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Stop() }()
+	if err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "flush": r.Flush()} {
+		if err == nil {
+			t.Errorf("%s of a dead server: got nil, want an error", name)
+		}
+	}
+	if err := r.Kill(); err != nil {
+		t.Errorf("killed twice: %v, want nil", err)
 	}
 }

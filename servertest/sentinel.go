@@ -42,6 +42,7 @@ type watcher struct {
 // NewRedisSentinel starts a watched pair for a test.
 func NewRedisSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
+	wanted(tb)
 	s, err := StartRedisSentinel()
 	if err != nil {
 		tb.Fatal(err)

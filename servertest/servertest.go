@@ -11,7 +11,7 @@
 //
 // It does not promise speed, security (whoever reaches the port is let in) or
 // any system but Linux: elsewhere a killed test process leaves its servers. A
-// missing binary fails the test; nothing is skipped.
+// missing binary fails the test; only -short leaves such tests out.
 //
 // The New functions belong to one test: they fail it and clean up after it. The
 // Start functions are for programs: they return errors, and their servers want a
@@ -64,6 +64,7 @@ func StopShared() {
 // uses it keeps to keys of its own and does it no harm.
 func SharedRedis(tb testing.TB) *Redis {
 	tb.Helper()
+	wanted(tb)
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.redis == nil {
@@ -82,6 +83,7 @@ func SharedRedis(tb testing.TB) *Redis {
 // works in a Database of its own and does the server no harm.
 func SharedPostgres(tb testing.TB) *Postgres {
 	tb.Helper()
+	wanted(tb)
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.postgres == nil {
@@ -95,6 +97,14 @@ func SharedPostgres(tb testing.TB) *Postgres {
 	view := *shared.postgres
 	view.tb = tb
 	return &view
+}
+
+// wanted leaves a test out that was asked to be short.
+func wanted(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("-short: the servers that this test needs are not started")
+	}
 }
 
 // fail reports an error to the test, if there is one, and returns it.

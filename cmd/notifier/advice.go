@@ -6,6 +6,20 @@ import (
 	"github.com/seed-4b260dfd/notifier"
 )
 
+// adviceFor is adviceFor, of a client whose requests are not messages too.
+func (c *client) adviceFor(code notifier.Code, field string) string {
+	switch {
+	case c.unclear == "":
+		return adviceFor(code, field)
+	case code == notifier.CodeInternal, code == notifier.CodeLedgerUnavailable, code == notifier.CodeOverloaded:
+		return c.unclear
+	case code == notifier.CodeInvalid, code == notifier.CodeUnknownType:
+		return "correct it and try again"
+	default:
+		return adviceFor(code, field)
+	}
+}
+
 // adviceFor says what to do about an error of the API.
 func adviceFor(code notifier.Code, field string) string {
 	switch code {

@@ -33,6 +33,9 @@ type client struct {
 	base string
 	key  string
 	http *http.Client
+	// unclear is what to do about a request that may have been done, where it is
+	// not the sending of a message.
+	unclear string
 }
 
 // serverFlag defines -server.
@@ -118,7 +121,7 @@ func (c *client) callOnce(ctx context.Context, method, path string, header http.
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case media == "application/problem+json":
-		return nil, problemOf(b)
+		return nil, c.problem(b)
 	case a.status >= 200 && a.status < 300 && media == "application/json":
 		return a, nil
 	default:
@@ -136,6 +139,9 @@ func (c *client) unreachable(method string, err error) error {
 	if neverConnected(err) {
 		return notListening{fmt.Errorf(`cannot reach %s (%v): start it with "notifier serve", or name another with -server or NOTIFIER_SERVER`, c.base, err)}
 	}
+	if c.unclear != "" && method != http.MethodGet {
+		return fmt.Errorf("no answer from %s (%v): %s", c.base, err, c.unclear)
+	}
 	if method == http.MethodPost {
 		return fmt.Errorf("no answer from %s (%v): it may have been accepted: send again with the same -key, which makes no second one", c.base, err)
 	}
@@ -147,8 +153,8 @@ func neverConnected(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// problemOf reads a problem document (RFC 9457) as one line.
-func problemOf(body []byte) error {
+// problem reads a problem document (RFC 9457) as one line.
+func (c *client) problem(body []byte) error {
 	var doc struct {
 		Code   notifier.Code `json:"code"`
 		Detail string        `json:"detail"`
@@ -163,7 +169,7 @@ func problemOf(body []byte) error {
 		line += " (" + doc.Field + ")"
 	}
 	line += ": " + doc.Detail
-	if advice := adviceFor(doc.Code, doc.Field); advice != "" {
+	if advice := c.adviceFor(doc.Code, doc.Field); advice != "" {
 		line += "; " + advice
 	}
 	if doc.Code == notifier.CodeKeyReused && doc.ID != "" {

@@ -36,6 +36,9 @@ func commands() []command {
 		{"simulate", "-dir DIR [-faults FILE]", "runs simulated providers", (command).simulate},
 		{"send", "-type T -recipient R -key K -to channel=address… [-data name=value…] [-wait 10s]", "sends through a server", (command).send},
 		{"status", "ID | -key K [-json]", "shows a notification with its timeline", (command).status},
+		{"pause", "[-type T] [-channel C] [-account A] [-tenant T] [-until TIME] [-why TEXT] [-json]", "starts no new attempts of what it names, on any node, until it is resumed", (command).pause},
+		{"resume", "ID [-why TEXT] [-json]", "ends a pause: what waited for it is sent", (command).resume},
+		{"pauses", "[-json]", "lists the pauses in force", (command).pauses},
 		{"bench", "[-server URL -type T] [-inflight N] [-duration D] [-rate N] [-order O] [-pending N] [-soak D] [-json]", "measures a server beside a bare chain, and checks the providers' log", (command).bench},
 		{"version", "", "prints version, commit and Go", (command).version},
 	}
@@ -43,7 +46,7 @@ func commands() []command {
 
 // later is every command that is not built yet: refused by name, so that a
 // script learns the difference between a slip and a feature to wait for.
-var later = [...]string{"list", "policy", "caps", "pause", "resume", "pauses", "cancel", "resolve", "redrive", "forget", "reconcile", "relay", "migrate", "keys"}
+var later = [...]string{"list", "policy", "caps", "cancel", "resolve", "redrive", "forget", "reconcile", "relay", "migrate", "keys"}
 
 // errHelp says that help was asked for and given.
 var errHelp = errors.New("help")

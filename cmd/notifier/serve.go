@@ -103,7 +103,8 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	draining := make(chan struct{})
 	server := api.NewServer(pr.Listen.HTTP, api.NewHandler(api.Config{
 		Accepter:   engine,
-		Reader:     ledger,
+		Reader:     engine,
+		Pauser:     engine,
 		Waiter:     engine,
 		Health:     engine,
 		Metrics:    promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}),

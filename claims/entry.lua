@@ -2,7 +2,10 @@
 -- it is written.
 --
 --   claim      c<fence> <owner>
---   tombstone  d<fence> <settled, ms> <bytes of the outcome>:<outcome><owner>
+--   tombstone  d<fence> <settled, ms in base 36> <bytes of the outcome>:<outcome><owner>
+--
+-- Redis keeps a value of up to 44 bytes together with its header; base 36 keeps
+-- the usual tombstone at that.
 --
 -- Fences are compared as decimals without leading zeros, because a number in
 -- Lua is exact to 2^53 only. Times are the server's, and stand still while a
@@ -18,6 +21,16 @@ local function newer(a, b)
   return a > b
 end
 
+local function base36(n)
+  local digits = ''
+  repeat
+    local d = n % 36
+    digits = string.char(d < 10 and 48 + d or 87 + d) .. digits
+    n = math.floor(n / 36)
+  until n == 0
+  return digits
+end
+
 -- read returns what is alive, or nil.
 local function read()
   local v = redis.call('GET', KEYS[1])
@@ -25,10 +38,10 @@ local function read()
   local fence, owner = string.match(v, '^c(%d+) (.*)$')
   if fence then return {fence = fence, owner = owner} end
   local settled, size, rest
-  fence, settled, size, rest = string.match(v, '^d(%d+) (%d+) (%d+):(.*)$')
+  fence, settled, size, rest = string.match(v, '^d(%d+) (%w+) (%d+):(.*)$')
   if not fence then error('the claim ' .. KEYS[1] .. ' has an unknown form') end
   return {
-    fence = fence, settled = tonumber(settled),
+    fence = fence, settled = tonumber(settled, 36),
     outcome = string.sub(rest, 1, tonumber(size)), owner = string.sub(rest, size + 1),
   }
 end

@@ -9,6 +9,6 @@ if e and e.outcome and (newer(e.fence, fence) or e.fence == fence and e.outcome 
   return 1
 end
 if e then ttl = math.max(ttl, redis.call('PTTL', KEYS[1])) end
-local v = string.format('d%s %.0f %d:', fence, now(), #outcome) .. outcome .. owner
+local v = 'd' .. fence .. ' ' .. base36(now()) .. ' ' .. #outcome .. ':' .. outcome .. owner
 redis.call('SET', KEYS[1], v, 'PX', ttl)
 return 1

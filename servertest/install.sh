@@ -11,7 +11,9 @@ missing() {
 
 # give_up says what a person has to do.
 give_up() {
-	echo "The tests start Redis and Postgres servers, and $1. Install: $(missing | xargs)" >&2
+	local names
+	mapfile -t names < <(missing)
+	echo "The tests start Redis and Postgres servers, and $1. Install: ${names[*]}" >&2
 	exit 1
 }
 

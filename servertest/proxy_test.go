@@ -216,3 +216,41 @@ func TestProxy_Refuses(t *testing.T) {
 		}
 	}
 }
+
+// What is neither protocol passes as it comes.
+func TestProxy_PassesAnythingElseOn(t *testing.T) {
+	t.Parallel()
+	server, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	go func() {
+		conn, err := server.Accept()
+		if err == nil {
+			_, _ = io.Copy(conn, conn)
+			_ = conn.Close()
+		}
+	}()
+	p := servertest.NewProxy(t, server.Addr().String())
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	happened := p.DropReply(servertest.Contains("two"), 1)
+	reply := make([]byte, 3)
+	if _, err := conn.Write([]byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, reply); err != nil || string(reply) != "one" {
+		t.Errorf("got %q, %v, want %q", reply, err, "one")
+	}
+	if _, err := conn.Write([]byte("two")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, happened)
+	if n, err := io.ReadFull(conn, reply); err == nil {
+		t.Errorf("got %q, want the connection cut", reply[:n])
+	}
+}

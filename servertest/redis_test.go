@@ -10,8 +10,6 @@ import (
 	"github.com/seed-4b260dfd/notifier/servertest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
-
 func set(t *testing.T, r *servertest.Redis, key, value string) {
 	t.Helper()
 	if err := r.Client().Set(t.Context(), key, value, 0).Err(); err != nil {

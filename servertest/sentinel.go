@@ -101,7 +101,7 @@ var replicating = []string{"--repl-diskless-sync-delay", "0"}
 
 // follow makes one server the replica of another and waits for the first copy.
 func (s *Sentinel) follow(ctx context.Context, replica, primary *Redis) error {
-	err := replica.Client().SlaveOf(ctx, "127.0.0.1", strconv.Itoa(primary.port.number)).Err()
+	err := replica.Client().ReplicaOf(ctx, "127.0.0.1", strconv.Itoa(primary.port.number)).Err()
 	if err != nil {
 		return fmt.Errorf("make %s a replica: %w", replica.Addr(), err)
 	}

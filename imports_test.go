@@ -94,7 +94,7 @@ var graph = map[string]imports{
 
 	"ledger/sqlite": {
 		ours:   []string{"."},
-		theirs: []string{"modernc.org/sqlite", sys},
+		theirs: []string{"modernc.org/sqlite", "modernc.org/libc", sys},
 		tests:  []string{"ledger/ledgertest"},
 	},
 	"ledger/postgres": {

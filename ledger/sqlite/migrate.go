@@ -42,7 +42,11 @@ func migrate(ctx context.Context, c *conn, now time.Time) (id string, err error)
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
-		if err := c.script(name); err != nil {
+		text, err := schema.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		if err := c.script(string(text)); err != nil {
 			return "", fmt.Errorf("migrate with %s: %w", name, err)
 		}
 	}
@@ -54,20 +58,6 @@ func migrate(ctx context.Context, c *conn, now time.Time) (id string, err error)
 	}
 	_, err = c.exec("COMMIT")
 	return id, err
-}
-
-// script runs the statements of one embedded file.
-func (c *conn) script(name string) error {
-	text, err := schema.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	s, err := c.c.Prepare(string(text))
-	if err != nil {
-		return err
-	}
-	_, err = s.(stmt).ExecContext(context.Background(), nil)
-	return errors.Join(err, s.Close())
 }
 
 func ledgerID(c *conn, now time.Time) (string, error) {

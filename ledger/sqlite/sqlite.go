@@ -135,7 +135,11 @@ func (l *Ledger) open(ctx context.Context, path, vfs string) (*writer, error) {
 	if err := errors.Join(f.Close(), syncDir(filepath.Dir(path))); err != nil {
 		return nil, err
 	}
-	driverConn, err := new(sqlite.Driver).Open(dsn(path, vfs, url.Values{"_pragma": {
+	c, err := connect(path, vfs)
+	if err != nil {
+		return nil, err
+	}
+	for _, setting := range []string{
 		"busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")",
 		"journal_mode(WAL)",
 		"synchronous(" + syncMode + ")",
@@ -143,11 +147,11 @@ func (l *Ledger) open(ctx context.Context, path, vfs string) (*writer, error) {
 		"wal_autocheckpoint(" + strconv.Itoa(checkpointPages) + ")",
 		"journal_size_limit(" + strconv.Itoa(journalBytes) + ")",
 		"temp_store(MEMORY)",
-	}}))
-	if err != nil {
-		return nil, err
+	} {
+		if err := c.script("PRAGMA " + setting); err != nil {
+			return nil, errors.Join(fmt.Errorf("set %s: %w", setting, err), c.close())
+		}
 	}
-	c := &conn{c: driverConn, stmts: make(map[string]stmt)}
 	if l.id, err = migrate(ctx, c, l.now()); err != nil {
 		return nil, errors.Join(err, c.close())
 	}

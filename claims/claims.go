@@ -13,6 +13,10 @@
 // lose everything at any time, and that alone never licenses a second effect
 // nor forbids a first one for longer than a time to live.
 //
+// Memory keeps claims in one process, Redis in a server for many. Programs
+// without a ledger have the store number their attempts, with AcquireNext,
+// which says what that cannot promise.
+//
 // Every method is safe to repeat after a lost answer: the fence and the owner
 // are recognised. No method shortens the life of a claim or of a tombstone, so
 // that a delayed copy of an earlier call does no harm.
@@ -28,7 +32,8 @@ import (
 type Claim struct {
 	// Key names the effect, equal in all of its attempts.
 	Key string
-	// Fence numbers the attempt. The ledger makes it; it only grows.
+	// Fence numbers the attempt. The ledger makes it, or else AcquireNext; it
+	// only grows.
 	Fence int64
 	// Owner is the process that makes the attempt, from its start to its end.
 	Owner string

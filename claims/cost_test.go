@@ -25,55 +25,76 @@ const (
 func TestRedis_BytesPerClaim(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
-	server := servertest.NewRedis(t, "--appendonly", "no")
-	client := server.Client()
-	s := claims.NewRedis(newRunner(t, server.URL()), ledgerID)
-	_, _ = s.Renew(t.Context(), claim(1, owner), time.Hour)
-	empty := usedMemory(t, client)
-	// fill does something to every claim, many at once.
-	fill := func(do func(ctx context.Context, c claims.Claim) error) {
-		t.Helper()
-		var all sync.WaitGroup
-		const at = 200
-		for first := range at {
-			all.Go(func() {
-				for i := first; i < n; i += at {
-					if err := do(t.Context(), claims.Claim{Key: fmt.Sprintf("%064x", i), Fence: 1, Owner: owner}); err != nil {
-						t.Error(err)
-					}
-				}
-			})
+	alone := servertest.NewRedis(t, "--appendonly", "no")
+	cluster := servertest.NewRedisCluster(t, "--appendonly", "no")
+	for name, c := range map[string]struct {
+		url   string
+		nodes []*servertest.Redis
+		most  float64
+	}{
+		"one server": {alone.URL(), []*servertest.Redis{alone}, 220},
+		"cluster":    {cluster.URL(), cluster.Nodes(), 280},
+	} {
+		s := claims.NewRedis(newRunner(t, c.url), ledgerID)
+		empty := usedMemory(t, c.nodes)
+		fill(t, n, func(ctx context.Context, c claims.Claim) error {
+			_, err := s.Acquire(ctx, c, time.Hour)
+			return err
+		})
+		perClaim := (usedMemory(t, c.nodes) - empty) / n
+		fill(t, n, func(ctx context.Context, c claims.Claim) error { return s.Settle(ctx, c, "sent", time.Hour) })
+		perTombstone := (usedMemory(t, c.nodes) - empty) / n
+		t.Logf("%s: %.0f bytes per claim, %.0f per tombstone", name, perClaim, perTombstone)
+		if perClaim > c.most || perTombstone > c.most {
+			t.Errorf("%s: %.0f bytes per claim, %.0f per tombstone, want at most %.0f", name, perClaim, perTombstone, c.most)
 		}
-		all.Wait()
-	}
-	fill(func(ctx context.Context, c claims.Claim) error {
-		_, err := s.Acquire(ctx, c, time.Hour)
-		return err
-	})
-	perClaim := (usedMemory(t, client) - empty) / n
-	fill(func(ctx context.Context, c claims.Claim) error { return s.Settle(ctx, c, "sent", time.Hour) })
-	perTombstone := (usedMemory(t, client) - empty) / n
-	t.Logf("%d bytes per claim, %d per tombstone", perClaim, perTombstone)
-	const most = 220
-	if perClaim > most || perTombstone > most {
-		t.Errorf("%d bytes per claim, %d per tombstone, want at most %d", perClaim, perTombstone, most)
-	}
-	if got := client.DBSize(t.Context()).Val(); got != n {
-		t.Errorf("%d keys, want %d", got, n)
+		keys := int64(0)
+		for _, node := range c.nodes {
+			keys += node.Client().DBSize(t.Context()).Val()
+		}
+		if keys != n {
+			t.Errorf("%s: %d keys, want %d", name, keys, n)
+		}
 	}
 }
 
-func usedMemory(t *testing.T, client *redis.Client) int64 {
+// fill does something to each of n claims, many at once.
+func fill(t *testing.T, n int, do func(context.Context, claims.Claim) error) {
 	t.Helper()
-	info, err := client.Info(t.Context(), "memory").Result()
-	if err != nil {
-		t.Fatal(err)
+	var all sync.WaitGroup
+	const at = 200
+	for first := range at {
+		all.Go(func() {
+			for i := first; i < n; i += at {
+				if err := do(t.Context(), claims.Claim{Key: fmt.Sprintf("%064x", i), Fence: 1, Owner: owner}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	_, rest, _ := strings.Cut(info, "used_memory:")
-	digits, _, _ := strings.Cut(rest, "\r")
-	n, err := strconv.ParseInt(digits, 10, 64)
+	all.Wait()
+}
+
+func usedMemory(t *testing.T, nodes []*servertest.Redis) (sum float64) {
+	t.Helper()
+	for _, node := range nodes {
+		sum += info(t, node.Client(), "used_memory:")
+	}
+	return sum
+}
+
+// info reads one number of a server's INFO.
+func info(tb testing.TB, client *redis.Client, name string) float64 {
+	tb.Helper()
+	all, err := client.Info(tb.Context(), "everything").Result()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(all, name)
+	digits, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		tb.Fatalf("%s: %v", name, err)
 	}
 	return n
 }

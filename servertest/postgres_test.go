@@ -92,17 +92,12 @@ func TestPostgres_GoesBackToABackup(t *testing.T) {
 	query(t, url, "INSERT INTO t VALUES ('before')")
 	backup := t.TempDir()
 	p.BaseBackup(backup)
-	// A backup is used as often as one likes.
-	for range 2 {
-		query(t, url, "INSERT INTO t VALUES ('later')")
-		if got := query(t, url, "SELECT string_agg(v, ' ' ORDER BY v) FROM t"); got != "before later" {
-			t.Errorf("before the restore: got %q, want both rows", got)
-		}
-		p.RestoreFrom(backup)
-		if got := query(t, url, "SELECT string_agg(v, ' ' ORDER BY v) FROM t"); got != "before" {
-			t.Errorf("restored: got %q, want %q", got, "before")
-		}
+	query(t, url, "INSERT INTO t VALUES ('later')")
+	p.RestoreFrom(backup)
+	if got := query(t, url, "SELECT string_agg(v, ' ' ORDER BY v) FROM t"); got != "before" {
+		t.Errorf("restored: got %q, want %q", got, "before")
 	}
+	query(t, url, "INSERT INTO t VALUES ('anew')")
 }
 
 func TestPostgres_PausedAnswersNothing(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,13 +15,13 @@ import (
 	"github.com/seed-4b260dfd/notifier/servertest"
 )
 
-// doomed tells the test binary to start servers, to say which, and to wait for
-// its end; where the folder for temporary files is comes with it.
+// doomed tells the test binary to start servers, "redis" or "all" kinds, to say
+// which processes they are, and to wait for its end.
 const doomed = "SERVERTEST_DOOMED"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(doomed) != "" {
-		if err := serveUntilKilled(); err != nil {
+	if kinds := os.Getenv(doomed); kinds != "" {
+		if err := serveUntilKilled(kinds); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -28,12 +29,8 @@ func TestMain(m *testing.M) {
 	servertest.Main(m)
 }
 
-func serveUntilKilled() error {
+func serveUntilKilled(kinds string) error {
 	r, err := servertest.StartRedis()
-	if err != nil {
-		return err
-	}
-	p, err := servertest.StartPostgres()
 	if err != nil {
 		return err
 	}
@@ -44,7 +41,15 @@ func serveUntilKilled() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(r.Pid(), p.Pid(), paused.Pid())
+	pids := []any{r.Pid(), paused.Pid()}
+	if kinds == "all" {
+		p, err := servertest.StartPostgres()
+		if err != nil {
+			return err
+		}
+		pids = append(pids, p.Pid())
+	}
+	fmt.Println(pids...)
 	select {}
 }
 
@@ -64,11 +69,14 @@ func TestServers_EndWithTheirProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left []string
-	for range 2 {
-		pids, kill := startDoomed(t, temporary)
-		now, _ := filepath.Glob(filepath.Join(temporary, "servertest-*", "postgres-*"))
-		if len(now) != 1 || len(left) == 1 && now[0] == left[0] {
-			t.Errorf("folders of Postgres servers: got %v, want one and not %v", now, left)
+	for kinds, servers := range map[string]int{"all": 3, "redis": 2} {
+		pids, kill := startDoomed(t, temporary, kinds)
+		if len(pids) != servers {
+			t.Errorf("%s: processes %v, want %d", kinds, pids, servers)
+		}
+		now, _ := filepath.Glob(filepath.Join(temporary, "servertest-*", "lock"))
+		if len(now) != 1 || slices.Equal(now, left) {
+			t.Errorf("folders: got %v, want one and not %v", now, left)
 		}
 		left = now
 		kill()
@@ -78,10 +86,10 @@ func TestServers_EndWithTheirProcess(t *testing.T) {
 	}
 }
 
-func startDoomed(t *testing.T, temporary string) (pids []string, kill func()) {
+func startDoomed(t *testing.T, temporary, kinds string) (pids []string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), doomed+"=1", "TMPDIR="+temporary)
+	cmd.Env = append(os.Environ(), doomed+"="+kinds, "TMPDIR="+temporary)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -95,9 +103,9 @@ func startDoomed(t *testing.T, temporary string) (pids []string, kill func()) {
 		_ = cmd.Wait()
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if pids = strings.Fields(line); err != nil || len(pids) != 3 {
+	if pids = strings.Fields(line); err != nil {
 		kill()
-		t.Fatalf("the doomed process says %q, %v, want three numbers", line, err)
+		t.Fatalf("the doomed process says %q, %v, want numbers", line, err)
 	}
 	return pids, kill
 }

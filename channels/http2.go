@@ -213,7 +213,7 @@ func (s *streams) connect(ctx context.Context, addr string) (*http2.ClientConn, 
 		raw.Close()
 		return nil, fmt.Errorf("handshake with %s: the peer does not speak HTTP/2 (ALPN %q)", addr, got)
 	}
-	cc, err := s.transport.NewClientConn(conn)
+	cc, err := s.transport.NewClientConn(newJoined(conn))
 	if err != nil {
 		raw.Close()
 		return nil, fmt.Errorf("begin HTTP/2 with %s: %w", addr, err)

@@ -25,7 +25,8 @@ const (
 	deliveryPrefix     = "dlv_"
 )
 
-var idEncoding = base32.HexEncoding.WithPadding(base32.NoPadding)
+// idEncoding is base32hex (RFC 4648 section 7) in lower case.
+var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // NewID returns the UUIDv7 for a time, a sub-millisecond sequence (12 bits are
 // kept) and eight random bytes (62 bits are kept).
@@ -52,7 +53,7 @@ func (id ID) IsZero() bool { return id == ID{} }
 
 // String returns the id as callers see it.
 func (id ID) String() string {
-	return notificationPrefix + strings.ToLower(idEncoding.EncodeToString(id[:]))
+	return notificationPrefix + idEncoding.EncodeToString(id[:])
 }
 
 // MarshalText writes the form of String.
@@ -75,7 +76,7 @@ func ParseID(s string) (ID, error) {
 // String returns the id as callers see it.
 func (d DeliveryID) String() string {
 	b := append(d.Notification[:], byte(d.Ordinal>>8), byte(d.Ordinal))
-	return deliveryPrefix + strings.ToLower(idEncoding.EncodeToString(b))
+	return deliveryPrefix + idEncoding.EncodeToString(b)
 }
 
 // MarshalText writes the form of String.
@@ -105,8 +106,8 @@ func decodeID(s, prefix string, size int) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("id %q does not begin with %s", s, prefix)
 	}
-	b, err := idEncoding.DecodeString(strings.ToUpper(rest))
-	if err != nil || len(b) != size || strings.ToLower(idEncoding.EncodeToString(b)) != rest {
+	b, err := idEncoding.DecodeString(rest)
+	if err != nil || len(b) != size || idEncoding.EncodeToString(b) != rest {
 		return nil, fmt.Errorf("id %q is not one of ours", s)
 	}
 	return b, nil
@@ -122,5 +123,12 @@ func UUID(effectKey string) string {
 	b = b[:16]
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+	var s [36]byte
+	hex.Encode(s[0:], b[0:4])
+	hex.Encode(s[9:], b[4:6])
+	hex.Encode(s[14:], b[6:8])
+	hex.Encode(s[19:], b[8:10])
+	hex.Encode(s[24:], b[10:16])
+	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
+	return string(s[:])
 }

@@ -87,8 +87,8 @@ func TestPause_ComesWhileAnAttemptIsOnItsWay(t *testing.T) {
 				if n := permits.Load(); n > 0 && !atGate {
 					t.Errorf("%d permits were asked for after the pause, want none", n)
 				}
-				if d := w.shown(id); d.PossibleEffects != 0 {
-					t.Errorf("%d possible effects, want none", d.PossibleEffects)
+				if d := w.shown(id); d.PossibleEffects != 0 || len(d.Attempts) > 0 && !atGate {
+					t.Errorf("got %d possible effects and the attempts %+v, want none", d.PossibleEffects, d.Attempts)
 				}
 				w.resume(p.ID)
 				if d := w.settled(id); d.State != notifier.StateSent || d.PossibleEffects != 1 {

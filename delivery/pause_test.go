@@ -197,6 +197,9 @@ func TestPause_EndsByItself(t *testing.T) {
 	if at := w.shown(id).NextAttemptAt; at == nil || at.Sub(end).Abs() > time.Millisecond {
 		t.Errorf("the next attempt is at %v, want the end of the pause, %v", at, end)
 	}
+	if at := w.read(id).NextAttemptAt; at == nil || at.Sub(end).Abs() > 2*time.Second {
+		t.Errorf("the row is put away until %v, want about the end of the pause, %v", at, end)
+	}
 	if d := w.settled(id); d.State != notifier.StateSent || time.Now().Before(end) {
 		t.Errorf("got %s at %v, want sent after %v", d.State, time.Now(), end)
 	}

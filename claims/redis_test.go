@@ -243,6 +243,31 @@ func TestRedis_Keys(t *testing.T) {
 	}
 }
 
+// A server whose clock is behind the last fence counts on from it.
+func TestRedis_AcquireNextOverAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	server := servertest.SharedRedis(t)
+	prefix := rand.Text()
+	s := claims.NewRedis(newRunner(t, server.URL()), prefix)
+	next("a")(t, s)
+	keys, err := server.Client().Keys(t.Context(), "{"+prefix+"/*:f").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("the last fence is in %q, %v", keys, err)
+	}
+	ahead := time.Now().Add(24 * time.Hour).UnixMicro()
+	if err := server.Client().Set(t.Context(), keys[0], ahead, time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	// The claim ends.
+	if err := server.Client().Del(t.Context(), strings.TrimSuffix(keys[0], ":f")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.AcquireNext(t.Context(), "effect", "b", time.Hour)
+	if err != nil || a.Fence != ahead+1 {
+		t.Errorf("got %+v, %v, want fence %d", a, err, ahead+1)
+	}
+}
+
 func TestRedis_Unreachable(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewRedis(t)

@@ -76,25 +76,9 @@ func TestCluster_SlotMoves(t *testing.T) {
 	if from == to {
 		to = cluster.Nodes()[2]
 	}
-	slot, err := from.Client().ClusterKeySlot(t.Context(), "key").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	do := func(on *servertest.Redis, words ...any) {
-		t.Helper()
-		if err := on.Client().Do(t.Context(), words...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	id := func(of *servertest.Redis) string {
-		t.Helper()
-		id, err := of.Client().Do(t.Context(), "cluster", "myid").Text()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	fromID, toID := id(from), id(to)
+	slot := slotOf(t, from, "key")
+	fromID, toID := id(t, from), id(t, to)
+	do := func(on *servertest.Redis, words ...any) { order(t, on, words...) }
 	do(from, "del", "key")
 	do(to, "cluster", "setslot", slot, "importing", fromID)
 	do(from, "cluster", "setslot", slot, "migrating", toID)
@@ -105,6 +89,61 @@ func TestCluster_SlotMoves(t *testing.T) {
 	runs(t, r, "key", "moved")
 	if n := executions(t, to.Client(), "key"); n != 2 {
 		t.Errorf("%d executions at the new place, want 2", n)
+	}
+}
+
+func slotOf(t *testing.T, on *servertest.Redis, key string) int64 {
+	t.Helper()
+	slot, err := on.Client().ClusterKeySlot(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slot
+}
+
+func id(t *testing.T, of *servertest.Redis) string {
+	t.Helper()
+	id, err := of.Client().Do(t.Context(), "cluster", "myid").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func order(t *testing.T, on *servertest.Redis, words ...any) {
+	t.Helper()
+	if err := on.Client().Do(t.Context(), words...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A node that is dead tells nobody who has taken its slots: who asks for one is
+// answered by the new owner all the same, long before go-redis looks by itself.
+func TestCluster_SlotsOfADeadNode(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.NewRedisCluster(t, "--cluster-require-full-coverage", "no")
+	r := newRunner(t, cluster.URL())
+	runs(t, r, "key", "before")
+	var dead *servertest.Redis
+	var alive []*servertest.Redis
+	for _, n := range cluster.Nodes() {
+		if n.Addr() == nodeOf(t, r, "key") {
+			dead = n
+		} else {
+			alive = append(alive, n)
+		}
+	}
+	slot, heir := slotOf(t, dead, "key"), id(t, alive[0])
+	if err := dead.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range alive {
+		order(t, n, "cluster", "setslot", slot, "node", heir)
+	}
+	start := time.Now()
+	runs(t, r, "key", "after")
+	if took := time.Since(start); took > patience {
+		t.Errorf("it took %v, want at most %v", took, patience)
 	}
 }
 

@@ -3,10 +3,12 @@ package redisscript
 import (
 	"context"
 	"errors"
+	"flag"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +17,14 @@ import (
 	"github.com/seed-4b260dfd/notifier/servertest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+// Most of these tests wait: more of them at once than there are processors are
+// no load.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	servertest.Main(m)
+}
 
 // count notes every time it is executed, and is safe to repeat but for that.
 var count = New(`redis.call('INCR', KEYS[1]) return ARGV[1]`)
@@ -144,11 +153,34 @@ func TestRun_DeadUntilItIsBack(t *testing.T) {
 		if took := time.Since(start); took > patience+unfit {
 			t.Errorf("%s: 100 calls took %v", name, took)
 		}
+		if n := slowOf(t, r, 50); n > 1 {
+			t.Errorf("%s: %d of 50 callers waited to see whether it is back, want 1", name, n)
+		}
 		if err := fault.end(); err != nil {
 			t.Fatal(err)
 		}
 		awaitAnswer(t, r, "a")
 	}
+}
+
+// slowOf has n callers call at once, when a probe is due, and returns how many
+// were not turned away at once.
+func slowOf(t *testing.T, r *Runner, n int) int64 {
+	t.Helper()
+	<-time.After(2 * probeEvery)
+	var slow atomic.Int64
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			start := time.Now()
+			_, _ = r.Run(t.Context(), count, []string{"a"}, "x")
+			if time.Since(start) > patience/2 {
+				slow.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return slow.Load()
 }
 
 // awaitAnswer wants a runner to find by itself that its server is back.

@@ -60,6 +60,7 @@ var rules = [...]struct {
 	{"Acquire_AfterTheEnd", acquireAfterTheEnd},
 	{"Acquire_KeysAreApart", acquireKeysAreApart},
 	{"Acquire_OneWinnerOfMany", acquireOneWinnerOfMany},
+	{"Acquire_OneHolderPerFence", acquireOneHolderPerFence},
 	{"Renew_Prolongs", renewProlongs},
 	{"Renew_OnlyTheHolder", renewOnlyTheHolder},
 	{"Renew_NothingThere", renewNothingThere},

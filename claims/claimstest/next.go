@@ -3,6 +3,7 @@ package claimstest
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4b260dfd/notifier/claims"
@@ -70,49 +71,45 @@ func nextRefused(s *script) {
 	}
 }
 
-// However many take and give back at once, no fence is given to two of them,
-// and no two hold the claim together.
 func nextOneHolderPerFence(s *script) {
+	s.oneHolder(func(owner string) (claims.Answer, error) {
+		return s.AcquireNext(s.Context(), "effect", owner, 60*second)
+	})
+}
+
+// The fences come from a ledger, which hands out each of them once.
+func acquireOneHolderPerFence(s *script) {
+	var fence atomic.Int64
+	s.oneHolder(func(owner string) (claims.Answer, error) {
+		return s.Claims.Acquire(s.Context(), claim(fence.Add(1), owner), 60*second)
+	})
+}
+
+// oneHolder has many take and give back at once: no fence is granted to two of
+// them, and no two hold the claim together.
+func (s *script) oneHolder(take func(owner string) (claims.Answer, error)) {
 	const owners, rounds = 8, 40
-	var mu sync.Mutex
-	holders, fences := 0, map[int64]string{}
-	// taken notes a grant, and gone its end, before it is told to the store.
-	taken := func(c claims.Claim) {
-		mu.Lock()
-		defer mu.Unlock()
-		if holders++; holders > 1 {
-			s.Errorf("%d owners hold the claim at once", holders)
-		}
-		if by, ok := fences[c.Fence]; ok {
-			s.Errorf("fence %d was granted to %s and to %s", c.Fence, by, c.Owner)
-		}
-		fences[c.Fence] = c.Owner
-	}
-	gone := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		holders--
-	}
+	var book holders
 	var all sync.WaitGroup
 	for i := range owners {
 		all.Go(func() {
 			for round := range rounds {
 				owner := strconv.Itoa(i) + "/" + strconv.Itoa(round)
-				a, err := s.AcquireNext(s.Context(), "effect", owner, 60*second)
+				a, err := take(owner)
 				if err != nil {
-					s.Errorf("acquire next: %v", err)
+					s.Errorf("acquire: %v", err)
 					return
 				}
 				if a.Status != claims.StatusGranted {
 					continue
 				}
 				c := claim(a.Fence, owner)
-				taken(c)
+				book.begin(s, c)
 				ours, err := s.Claims.Renew(s.Context(), c, 60*second)
 				if err != nil || !ours {
 					s.Errorf("renew %+v: got %v, %v, want it ours", c, ours, err)
 				}
-				gone()
+				book.end() // before the store is told, so that nobody is early
 				if err := s.Claims.Release(s.Context(), c); err != nil {
 					s.Errorf("release: %v", err)
 				}
@@ -120,7 +117,35 @@ func nextOneHolderPerFence(s *script) {
 		})
 	}
 	all.Wait()
-	if len(fences) == 0 {
+	if len(book.fences) == 0 {
 		s.Error("nobody was granted the claim")
 	}
+}
+
+// holders is a book of who holds the claim, and of who ever did.
+type holders struct {
+	mu     sync.Mutex
+	now    int
+	fences map[int64]string
+}
+
+func (h *holders) begin(s *script, c claims.Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.now++; h.now > 1 {
+		s.Errorf("%d owners hold the claim at once", h.now)
+	}
+	if by, ok := h.fences[c.Fence]; ok {
+		s.Errorf("fence %d was granted to %s and to %s", c.Fence, by, c.Owner)
+	}
+	if h.fences == nil {
+		h.fences = map[int64]string{}
+	}
+	h.fences[c.Fence] = c.Owner
+}
+
+func (h *holders) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now--
 }

@@ -32,9 +32,9 @@ func query(t *testing.T, url, sql string) string {
 	return values[0]
 }
 
-func TestPostgres_KeepsItsDataOverAKill(t *testing.T) {
+func TestPostgres_KeepsDataAndSettingsOverAKill(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewPostgres(t)
+	p := servertest.NewPostgres(t, "max_connections=33")
 	url := p.Database(t)
 	query(t, url, "CREATE TABLE t (v text)")
 	for _, way := range []struct {
@@ -51,17 +51,20 @@ func TestPostgres_KeepsItsDataOverAKill(t *testing.T) {
 		if got := query(t, url, "SELECT v FROM t WHERE v = '"+way.name+"'"); got != way.name {
 			t.Errorf("after %s: got %q, want the row", way.name, got)
 		}
+		if got := query(t, url, "SHOW max_connections"); got != "33" {
+			t.Errorf("after %s: max_connections %s, want 33", way.name, got)
+		}
 		if p.Pid() == before {
 			t.Errorf("after %s: still process %d", way.name, before)
 		}
 	}
 }
 
-func TestPostgres_IsDurableAndTakesSettings(t *testing.T) {
+func TestPostgres_IsDurable(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewPostgres(t, "max_connections=33")
+	p := servertest.SharedPostgres(t)
 	for name, want := range map[string]string{
-		"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_connections": "33",
+		"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
 	} {
 		if got := query(t, p.URL(), "SHOW "+name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

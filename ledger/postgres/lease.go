@@ -1,0 +1,206 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+// leaseSQL leases from q and from later in one statement (T1, T1b).
+//
+// ctid = ANY (ARRAY (…)) evaluates the locking subquery once, whatever the
+// planner believes about the size of the queue; a join with it could run it
+// once per row and lock far more than the limit. Of later, what is due before
+// the head of q goes first; the rest of it when q has no more.
+const leaseSQL = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
+	head AS MATERIALIZED (SELECT due FROM q WHERE lane = $2 AND status = 0 AND nid >= $3 AND expires_at > (SELECT now FROM t)
+		ORDER BY lane, nid, ch LIMIT 1),
+	l AS (DELETE FROM later WHERE ctid = ANY (ARRAY (SELECT ctid FROM later
+			WHERE lane = $2 AND due <= (SELECT now FROM t) AND due < coalesce((SELECT due FROM head), 'infinity') AND expires_at > (SELECT now FROM t)
+			ORDER BY lane, due LIMIT $4 FOR UPDATE SKIP LOCKED))
+		RETURNING *),
+	h AS (INSERT INTO q (lane, nid, ch, ord, status, capped, fence, owner, ended, leased_at, lease_until, due, expires_at, lease_time, terms,
+			tries, maybe, fails, cancel)
+		SELECT lane, nid, ch, ord, 1, capped, fence + 1, $5, '', now, now + lease_time, due, expires_at, lease_time, terms, tries, maybe, fails, cancel
+		FROM l, t
+		RETURNING nid, ch, ord, fence, expires_at, due, terms, tries, maybe, fails),
+	u AS (UPDATE q SET status = 1, fence = fence + 1, permit_fence = NULL, owner = $5, ended = '',
+			leased_at = (SELECT now FROM t), lease_until = (SELECT now FROM t) + lease_time
+		WHERE ctid = ANY (ARRAY (SELECT ctid FROM q
+			WHERE lane = $2 AND status = 0 AND nid >= $3 AND expires_at > (SELECT now FROM t)
+			ORDER BY lane, nid, ch LIMIT $4 - (SELECT count(*) FROM l) FOR UPDATE SKIP LOCKED))
+		RETURNING nid, ch, ord, fence, expires_at, due, terms, tries, maybe, fails)
+	SELECT x.nid, x.ch, x.ord, x.fence, x.expires_at, x.due, x.terms, x.tries, x.maybe, x.fails, t.now,
+		d.caps, d.address, d.content, d.collapse_id, d.effect_key, d.send_at, n.tenant, n.key, n.type, n.recipient, n.accepted_at,
+		EXISTS (SELECT 1 FROM later WHERE lane = $2 AND due <= t.now AND expires_at > t.now)
+	FROM (SELECT * FROM h UNION ALL SELECT * FROM u) x CROSS JOIN t
+	CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = x.nid AND f.ch = x.ch) d
+	CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = x.nid) n`
+
+// Lease leases up to limit due deliveries of a lane, those that are due first
+// first (T1).
+func (l *Ledger) Lease(ctx context.Context, lane notifier.Lane, limit int, owner notifier.Owner) ([]notifier.Leased, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	id, err := l.words.laneID(ctx, l.hot, lane)
+	if err != nil {
+		return nil, err
+	}
+	from, move := l.marks.from(id)
+	if move {
+		if err := l.move(ctx, id, from); err != nil {
+			return nil, fmt.Errorf("move the watermark of lane %v: %w", lane, err)
+		}
+	}
+	var out []notifier.Leased
+	for len(out) < limit {
+		got, more, err := l.leaseOnce(ctx, lane, id, from, limit-len(out), owner)
+		if err != nil {
+			// What earlier turns leased is forgotten: the sweep returns it.
+			return nil, fmt.Errorf("lease: %w", err)
+		}
+		if out = append(out, got...); len(got) == 0 || !more {
+			break
+		}
+	}
+	return out, nil
+}
+
+// leaseOnce runs the statement once; more says that later had something due.
+func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, from notifier.ID, limit int, owner notifier.Owner) (
+	out []notifier.Leased, more bool, err error) {
+	rows, err := l.hot.Query(ctx, leaseSQL, l.now(), id, [16]byte(from), limit, owner)
+	if err != nil {
+		return nil, false, err
+	}
+	type due struct {
+		notifier.Leased
+		at    time.Time
+		terms int32
+		caps  string
+	}
+	var all []due
+	var (
+		r                       due
+		nid                     [16]byte
+		address                 string
+		content                 []byte
+		expires                 pgtype.Timestamptz
+		now, sendAt, acceptedAt time.Time
+	)
+	r.Lane = lane
+	_, err = pgx.ForEachRow(rows, []any{&nid, &r.ID.Ordinal, &r.Order, &r.Fence, &expires, &r.at, &r.terms, &r.Tries, &r.Maybe, &r.Fails, &now,
+		&r.caps, &address, &content, &r.CollapseID, &r.EffectKey, &sendAt, &r.Tenant, &r.Key, &r.Type, &r.Recipient, &acceptedAt, &more}, func() error {
+		r.ID.Notification, r.ExpiresAt, r.LeasedAt = nid, timeOf(expires), now.UTC()
+		r.SendAt, r.AcceptedAt = sendAt.UTC(), acceptedAt.UTC()
+		r.Content, r.Address = slices.Clone(content), notifier.Address{}
+		if err := json.Unmarshal([]byte(address), &r.Address); err != nil {
+			return fmt.Errorf("decode the address of %v: %w", r.ID, err)
+		}
+		all = append(all, r)
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	if len(all) > 0 {
+		l.commits.Add(1)
+	}
+	slices.SortFunc(all, func(a, b due) int {
+		return cmp.Or(a.at.Compare(b.at), slices.Compare(a.ID.Notification[:], b.ID.Notification[:]), cmp.Compare(a.ID.Ordinal, b.ID.Ordinal))
+	})
+	for _, d := range all {
+		if d.Terms, err = l.words.termsFor(ctx, l.hot, d.terms, d.caps); err != nil {
+			return nil, false, err
+		}
+		l.lanes.note(d.ID, id)
+		out = append(out, d.Leased)
+	}
+	return out, more, nil
+}
+
+// Renew makes leases last their Terms.Lease from now on. A lease that has
+// lapsed but was not swept yet is renewed too: its fence says that nobody else
+// had the delivery meanwhile. Permits are not renewed.
+func (l *Ledger) Renew(ctx context.Context, owner notifier.Owner, holds []notifier.Hold) ([]bool, error) {
+	const renew = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
+		s AS MATERIALIZED (SELECT * FROM unnest($2::smallint[], $3::uuid[], $4::int[], $5::bigint[]) AS s(lane, nid, ch, fence))
+		UPDATE q SET lease_until = (SELECT now FROM t) + lease_time
+		WHERE ctid = ANY (ARRAY (SELECT x.ctid FROM s CROSS JOIN LATERAL (SELECT q2.ctid FROM q q2
+			WHERE q2.lane = s.lane AND q2.nid = s.nid AND q2.ch = s.ch AND q2.fence = s.fence AND q2.owner = $6 AND q2.status = 1 FOR UPDATE) x))
+		RETURNING nid, ch, fence`
+	if len(holds) == 0 {
+		return nil, nil
+	}
+	got, err := l.guarded(ctx, holds, func(c *holdColumns) (pgx.Rows, error) {
+		return l.hot.Query(ctx, renew, l.now(), c.lane, c.nid, c.ch, c.fence, owner)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("renew: %w", err)
+	}
+	return got, nil
+}
+
+// guarded runs a statement over holds, in the order of the queue's key, that
+// returns those for which its guard held, and answers in the order given.
+func (l *Ledger) guarded(ctx context.Context, holds []notifier.Hold, run func(*holdColumns) (pgx.Rows, error)) ([]bool, error) {
+	ids := make([]notifier.DeliveryID, len(holds))
+	for i, h := range holds {
+		ids[i] = h.ID
+	}
+	lanes, err := l.lookup(ctx, l.hot, ids)
+	if err != nil {
+		return nil, err
+	}
+	var c holdColumns
+	for _, i := range keyOrder(lanes, ids) {
+		if lanes[i] >= 0 {
+			c.add(lanes[i], holds[i])
+		}
+	}
+	rows, err := run(&c)
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[notifier.Hold]bool)
+	var nid [16]byte
+	var h notifier.Hold
+	_, err = pgx.ForEachRow(rows, []any{&nid, &h.ID.Ordinal, &h.Fence}, func() error {
+		h.ID.Notification = nid
+		held[h] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(held) > 0 {
+		l.commits.Add(1)
+	}
+	out := make([]bool, len(holds))
+	for i, h := range holds {
+		out[i] = held[h]
+	}
+	return out, nil
+}
+
+// keyOrder is the order of ids by the queue's key.
+func keyOrder(lanes []int16, ids []notifier.DeliveryID) []int {
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(lanes[a], lanes[b]), slices.Compare(ids[a].Notification[:], ids[b].Notification[:]),
+			cmp.Compare(ids[a].Ordinal, ids[b].Ordinal))
+	})
+	return order
+}

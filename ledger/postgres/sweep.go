@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+// sweeps keeps what the last look through the queue took.
+type sweeps struct {
+	mu   sync.Mutex
+	took time.Duration
+	at   time.Time
+}
+
+// rest is how many times longer than a look through the queue the pause after
+// it is, once such a look takes noticeable time: the queue has no index over
+// the ends of leases, and at a million rows one look reads all of them.
+const (
+	rest       = 20
+	noticeable = 50 * time.Millisecond
+)
+
+// tired reports whether the last look was too long to have another one now.
+func (s *sweeps) tired() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.took > noticeable && time.Since(s.at) < rest*s.took
+}
+
+func (s *sweeps) note(began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took, s.at = time.Since(began), time.Now()
+}
+
+// Sweep closes up to limit lapsed leases (T8) and permits (T8'). The order on
+// the row decides: a claim-first lease made no call, a send-first lease may
+// have, and a permit is over for good. Any number of nodes may sweep at once:
+// each takes the rows that no other has locked.
+func (l *Ledger) Sweep(ctx context.Context, limit int, all bool) ([]notifier.Swept, error) {
+	const lapsed = `SELECT ` + heldColumns + `, n.type, d.effect_key
+		FROM (SELECT * FROM q WHERE q.status IN (1, 2) AND ($2 OR q.lease_until <= $1) ORDER BY q.lease_until LIMIT $3 FOR UPDATE SKIP LOCKED) q
+		CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = q.nid AND f.ch = q.ch) d
+		CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = q.nid) n`
+	if err := l.housekeep(ctx); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	if !all && l.sweeps.tired() {
+		return nil, nil
+	}
+	began := time.Now()
+	out, err := l.sweep(ctx, limit, l.sweepOne, lapsed, all)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	l.sweeps.note(began)
+	return out, nil
+}
+
+// Expire ends up to limit waiting deliveries whose expiry has passed (T10).
+func (l *Ledger) Expire(ctx context.Context, limit int) ([]notifier.Swept, error) {
+	const (
+		facts = ` CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = q.nid AND f.ch = q.ch) d
+			CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = q.nid) n`
+		waiting = `SELECT ` + laterColumns + `, n.type, d.effect_key
+			FROM (SELECT * FROM later WHERE expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q` + facts
+		queued = `SELECT ` + heldColumns + `, n.type, d.effect_key
+			FROM (SELECT * FROM q WHERE status = 0 AND expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q` + facts
+	)
+	var out []notifier.Swept
+	for _, text := range []string{waiting, queued} {
+		if text == queued && l.sweeps.tired() {
+			continue
+		}
+		got, err := l.sweep(ctx, limit-len(out), l.expireOne, text, false)
+		if err != nil {
+			return nil, fmt.Errorf("expire: %w", err)
+		}
+		out = append(out, got...)
+	}
+	return out, nil
+}
+
+// closer says what becomes of a row, and writes it down.
+type closer func(ctx context.Context, tx pgx.Tx, c *changes, h *held) (notifier.State, notifier.Reason, error)
+
+// sweep runs one over each row of a query, in the transaction that locked it.
+func (l *Ledger) sweep(ctx context.Context, limit int, one closer, text string, all bool) ([]notifier.Swept, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	var out []notifier.Swept
+	err := l.begin(ctx, func(tx pgx.Tx, now time.Time) error {
+		out = nil
+		// This one does read the whole queue, and says so to the planner.
+		if _, err := tx.Exec(ctx, `SET LOCAL enable_seqscan = on`); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, text, now, all, limit)
+		if err != nil {
+			return err
+		}
+		var found []*held
+		var typ, effect string
+		err = collectHeld(rows, []any{&typ, &effect}, func(h *held) {
+			found = append(found, h)
+			out = append(out, notifier.Swept{Type: typ, EffectKey: effect})
+		})
+		if err != nil {
+			return err
+		}
+		c := changes{l: l, now: now}
+		for i, h := range found {
+			if err := l.sweepInto(ctx, tx, &c, &out[i], h, one); err != nil {
+				return fmt.Errorf("close %v: %w", h.id, err)
+			}
+		}
+		return c.run(ctx, tx)
+	})
+	return out, err
+}
+
+func (l *Ledger) sweepInto(ctx context.Context, tx pgx.Tx, c *changes, s *notifier.Swept, h *held, one closer) (err error) {
+	if s.State, s.Reason, err = one(ctx, tx, c, h); err != nil {
+		return err
+	}
+	t, err := l.words.termsFor(ctx, tx, h.terms, "")
+	if err != nil {
+		return err
+	}
+	if s.Lane, err = l.words.lane(ctx, tx, h.lane); err != nil {
+		return err
+	}
+	s.ID, s.Order, s.Fence, s.Tombstone = h.id, h.order, h.fence, t.Tombstone
+	s.Repeats = s.State == notifier.StatePending && h.maybe > 0
+	return nil
+}
+
+func (l *Ledger) sweepOne(ctx context.Context, tx pgx.Tx, c *changes, h *held) (notifier.State, notifier.Reason, error) {
+	if h.status == statusSending {
+		h.maybe++
+		c.record(h, endedLapsed, notifier.OutcomeUnknown.String(), notifier.Attempt{Reason: notifier.ReasonWorkerLost}, true)
+		c.finish(h, closedSweep, notifier.StateUnknown, notifier.ReasonWorkerLost)
+		return notifier.StateUnknown, notifier.ReasonWorkerLost, nil
+	}
+	called := h.order != notifier.OrderClaimFirst // without a permit there was no call
+	outcome := notifier.OutcomeNotSent
+	if called {
+		outcome = notifier.OutcomeUnknown
+	}
+	h.tries++
+	h.maybe += count(called)
+	c.record(h, endedLapsed, outcome.String(), notifier.Attempt{Reason: notifier.ReasonLeaseLapsed}, called)
+	t, err := l.words.termsFor(ctx, tx, h.terms, "")
+	if err != nil {
+		return "", "", err
+	}
+	state, reason := h.next(t.Retry)
+	if called && t.Unknown == notifier.UnknownStop && state == notifier.StatePending {
+		// The policy would rather not know than repeat.
+		state, reason = notifier.StateUnknown, notifier.ReasonWorkerLost
+	}
+	if state == notifier.StatePending {
+		c.requeue(h, endedLapsed, reason, 0)
+		return state, reason, nil
+	}
+	c.finish(h, closedSweep, state, reason)
+	return state, reason, nil
+}
+
+func (l *Ledger) expireOne(_ context.Context, _ pgx.Tx, c *changes, h *held) (notifier.State, notifier.Reason, error) {
+	c.finish(h, closedExpire, notifier.StateExpired, notifier.ReasonTooLate)
+	return notifier.StateExpired, notifier.ReasonTooLate, nil
+}

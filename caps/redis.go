@@ -135,14 +135,7 @@ func (r *Redis) refund(ctx context.Context, unit, holder string, caps []Cap) (in
 // The time is taken as it is: the clock that it was read from and that of Redis
 // are expected to agree.
 func (r *Redis) Fill(ctx context.Context, c Cap, unit, holder string, at time.Time) error {
-	if err := begin(ctx, check(unit, holder, []Cap{c})); err != nil {
-		return fmt.Errorf("fill: %w", err)
-	}
-	u, share := members(unit, holder)
-	if _, err := r.run.Run(ctx, fillScript, r.keys([]Cap{c}), u, share, micros(c.Window), at.UnixMicro()); err != nil {
-		return fmt.Errorf("fill: %w", err)
-	}
-	return nil
+	return r.FillAll(ctx, []Spent{{Cap: c, Unit: unit, Holder: holder, At: at}})
 }
 
 // keys returns the caps' keys. The hash tag, 24 bits of the slot, only says

@@ -1,6 +1,7 @@
 package caps
 
 import (
+	crand "crypto/rand"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -81,6 +82,7 @@ func (h history) apply(e event) {
 // microsecond, and no window ever holds more units than its limit.
 func testRedisAgreesWithTheModel(t *testing.T, url string) {
 	const callers, calls = 16, 250
+	prefix := crand.Text()
 	var mu sync.Mutex
 	bySlot := map[string][]event{}
 	var all sync.WaitGroup
@@ -90,7 +92,7 @@ func testRedisAgreesWithTheModel(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = client.Close() })
-		r := NewRedis(redisscript.NewRunner(client), t.Name())
+		r := NewRedis(redisscript.NewRunner(client), prefix)
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(7, uint64(i)))
 			for range calls {

@@ -1,6 +1,7 @@
 package caps
 
 import (
+	"crypto/rand"
 	"crypto/sha1"
 	"encoding/hex"
 	"testing"
@@ -28,7 +29,7 @@ func newLossy(t *testing.T) *lossy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	l := &lossy{t, NewRedis(redisscript.NewRunner(client), t.Name()), p}
+	l := &lossy{t, NewRedis(redisscript.NewRunner(client), rand.Text()), p}
 	// The server learns the scripts, so that what is lost is their execution.
 	warm := Cap{Name: "warm", Key: "warm", Limit: 9, Window: time.Minute}
 	l.spends("warm", "h", Decision{Granted: true}, warm)

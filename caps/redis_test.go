@@ -1,6 +1,7 @@
 package caps_test
 
 import (
+	"crypto/rand"
 	"flag"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func open(tb testing.TB, url string) *caps.Redis {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = client.Close() })
-	return caps.NewRedis(redisscript.NewRunner(client), tb.Name())
+	return caps.NewRedis(redisscript.NewRunner(client), rand.Text())
 }
 
 // conform holds a server to the rules, each under a prefix of its own. Its

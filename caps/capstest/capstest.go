@@ -16,6 +16,7 @@ type Caps interface {
 	Spend(ctx context.Context, unit, holder string, caps []caps.Cap) (caps.Decision, error)
 	Refund(ctx context.Context, unit, holder string, caps []caps.Cap) error
 	Fill(ctx context.Context, c caps.Cap, unit, holder string, at time.Time) error
+	FillAll(ctx context.Context, records []caps.Spent) error
 }
 
 // Subject is a store under test, in which nothing has been spent.
@@ -74,6 +75,9 @@ var rules = [...]struct {
 	{"Fill_Idempotent", fillIdempotent},
 	{"Fill_TooOldOrToCome", fillTooOldOrToCome},
 	{"Fill_NeverMovesBack", fillNeverMovesBack},
+	{"Fill_NeverMovesAShareBack", fillNeverMovesAShareBack},
+	{"Fill_Many", fillMany},
+	{"Fill_ManyWithAFault", fillManyWithAFault},
 	{"Random_AgreesWithTheModel", randomAgreesWithTheModel},
 	{"Faults", faults},
 	{"EndedContext", endedContext},

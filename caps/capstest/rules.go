@@ -3,6 +3,7 @@ package capstest
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -262,13 +263,69 @@ func fillNeverMovesBack(s *script) {
 	s.room(1, c)
 }
 
+// A record moves a share back as little as a unit.
+func fillNeverMovesAShareBack(s *script) {
+	c := limit(1, 4*second)
+	s.granted("u1", "phone 1", c)
+	s.granted("u1", "phone 2", c)
+	s.fill(c, "u1", "phone 1", 3*second)
+	s.refund("u1", "phone 2", c)
+	s.denied("usual", 4*second, c)
+}
+
+// Many records at once are each of them alone: over many scopes, and of one
+// scope in any order, several holders and copies among them.
+func fillMany(s *script) {
+	const scopes, units = 30, 10
+	now := time.Now()
+	var records []caps.Spent
+	on := make([]caps.Cap, scopes)
+	for i := range on {
+		on[i] = as(strconv.Itoa(i), limit(units+1, 40*second))
+		on[i].Slot = strconv.Itoa(i)
+		for u := range units {
+			// The oldest is by the first holder, and is moved by the second.
+			ago := time.Duration(units-u) * second
+			records = append(records,
+				caps.Spent{Cap: on[i], Unit: strconv.Itoa(u), Holder: "phone 1", At: now.Add(-ago)},
+				caps.Spent{Cap: on[i], Unit: strconv.Itoa(u), Holder: "phone 2", At: now.Add(-ago + second/2)})
+		}
+	}
+	for _, seed := range []uint64{1, 2} { // twice: nothing changes
+		rand.New(rand.NewPCG(seed, seed)).Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
+		if err := s.Caps.FillAll(s.Context(), records); err != nil {
+			s.Fatal(err)
+		}
+	}
+	for _, c := range on {
+		gone := time.Since(now)
+		s.granted("one more", "h", c)
+		s.denied(c.Name, 40*second-units*second+second/2-gone, c)
+	}
+}
+
+func fillManyWithAFault(s *script) {
+	good := limit(1, 9*second)
+	err := s.Caps.FillAll(s.Context(), []caps.Spent{
+		{Cap: good, Unit: "u1", Holder: "h", At: time.Now()},
+		{Cap: good, Unit: "u2", At: time.Now()},
+	})
+	if err == nil {
+		s.Error("a record without a holder: got no error")
+	}
+	if err := s.Caps.FillAll(s.Context(), nil); err != nil {
+		s.Errorf("no records: got %v", err)
+	}
+}
+
 // every calls each method.
 func (s *script) every(ctx context.Context, unit, holder string, c caps.Cap) map[string]error {
 	_, spend := s.Caps.Spend(ctx, unit, holder, []caps.Cap{limit(1, second), c})
 	return map[string]error{
-		"spend":  spend,
-		"refund": s.Caps.Refund(ctx, unit, holder, []caps.Cap{c}),
-		"fill":   s.Caps.Fill(ctx, c, unit, holder, time.Now()),
+		"spend":    spend,
+		"refund":   s.Caps.Refund(ctx, unit, holder, []caps.Cap{c}),
+		"fill":     s.Caps.Fill(ctx, c, unit, holder, time.Now()),
+		"fill all": s.Caps.FillAll(ctx, []caps.Spent{{Cap: c, Unit: unit, Holder: holder, At: time.Now()}}),
 	}
 }
 

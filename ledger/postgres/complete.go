@@ -57,6 +57,7 @@ func (l *Ledger) Complete(ctx context.Context, owner notifier.Owner, done []noti
 	if err != nil {
 		return nil, fmt.Errorf("complete: %w", err)
 	}
+	l.commits.Add(1)
 	return l.settled(ctx, owner, done, written)
 }
 

@@ -147,6 +147,7 @@ func (l *Ledger) Renew(ctx context.Context, owner notifier.Owner, holds []notifi
 	if err != nil {
 		return nil, fmt.Errorf("renew: %w", err)
 	}
+	l.commits.Add(1)
 	return got, nil
 }
 
@@ -162,8 +163,10 @@ func (l *Ledger) guarded(ctx context.Context, holds []notifier.Hold, run func(*h
 		return nil, err
 	}
 	var c holdColumns
+	said := make(map[notifier.Hold]bool, len(holds))
 	for _, i := range keyOrder(lanes, ids) {
-		if lanes[i] >= 0 {
+		if lanes[i] >= 0 && !said[holds[i]] {
+			said[holds[i]] = true
 			c.add(lanes[i], holds[i])
 		}
 	}
@@ -181,9 +184,6 @@ func (l *Ledger) guarded(ctx context.Context, holds []notifier.Hold, run func(*h
 	})
 	if err != nil {
 		return nil, err
-	}
-	if len(held) > 0 {
-		l.commits.Add(1)
 	}
 	out := make([]bool, len(holds))
 	for i, h := range holds {

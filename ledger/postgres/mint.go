@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"sync"
+	"time"
 
 	"github.com/seed-4b260dfd/notifier"
 )
@@ -46,4 +47,11 @@ func (m *minter) saw(id notifier.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.floor = max(m.floor, id.Time().UnixMilli())
+}
+
+// now returns a whole id, for what has no row of its own to be ordered by.
+func (m *minter) now(at time.Time) notifier.ID {
+	var r [8]byte
+	rand.Read(r[:])
+	return notifier.NewID(at, 0, r)
 }

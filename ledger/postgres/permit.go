@@ -39,6 +39,7 @@ func (l *Ledger) Permit(ctx context.Context, owner notifier.Owner, permits []not
 		if err != nil {
 			return nil, fmt.Errorf("permit: %w", err)
 		}
+		l.commits.Add(1)
 		if allTrue(got) {
 			set(out, which, got)
 			continue

@@ -203,3 +203,22 @@ CREATE TABLE evidence (
   at              timestamptz NOT NULL,
   PRIMARY KEY (nid, ch, fence, owner, kind)
 ) PARTITION BY RANGE (nid);
+
+-- Orders to start no new attempts. An empty selector matches everything.
+-- released says that the deliveries which it held are due again.
+CREATE TABLE pause (
+  id         text PRIMARY KEY,
+  type       text NOT NULL,
+  channel    text NOT NULL,
+  account    text NOT NULL,
+  tenant     text NOT NULL,
+  ord        text NOT NULL,
+  cause      text NOT NULL,
+  why        text NOT NULL,
+  placed_by  text NOT NULL,
+  since      timestamptz NOT NULL,
+  until      timestamptz,
+  resumed_at timestamptz,
+  released   boolean NOT NULL DEFAULT false
+);
+CREATE INDEX pause_open ON pause (released) WHERE NOT released;

@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/seed-4b260dfd/notifier"
+)
+
+const pauseColumns = `p.id, p.type, p.channel, p.account, p.tenant, p.ord, p.cause, p.why, p.placed_by, p.since, p.until`
+
+// inForce holds for pauses that are not over as of a time. Once the sweep has
+// seen one over it is over, also when the clock is set back.
+const inForce = `NOT p.released AND p.resumed_at IS NULL AND (p.until IS NULL OR p.until > $1)`
+
+// releaseSlice is how many deliveries one sweep makes due again after a pause:
+// as many as can be sent until the next, in a statement that ends soon.
+const releaseSlice = 5000
+
+// Pause places a pause. The same one placed again while it is in force gives
+// the first: who lost the answer may ask again. Two nodes that place it at the
+// same moment take turns.
+func (l *Ledger) Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, error) {
+	const (
+		turn = `SELECT pg_advisory_xact_lock(hashtextextended('notifier pauses', 0))`
+		same = `SELECT ` + pauseColumns + ` FROM pause p WHERE p.type = $2 AND p.channel = $3 AND p.account = $4 AND p.tenant = $5
+			AND p.ord = $6 AND p.cause = $7 AND p.until IS NOT DISTINCT FROM $8 AND ` + inForce + ` ORDER BY p.since, p.id LIMIT 1`
+		insert = `INSERT INTO pause (id, type, channel, account, tenant, ord, cause, why, placed_by, since, until)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
+	)
+	err := l.begin(ctx, func(tx pgx.Tx, now time.Time) error {
+		if _, err := tx.Exec(ctx, turn); err != nil {
+			return fmt.Errorf("wait for other pauses: %w", err)
+		}
+		p.Until = p.Until.Truncate(time.Microsecond)
+		first, err := readPauses(ctx, tx, same, now, p.Type, p.Channel, p.Account, p.Tenant, p.Order, p.Cause, orNull(p.Until))
+		if err != nil {
+			return fmt.Errorf("look for the same: %w", err)
+		}
+		if len(first) > 0 {
+			p = first[0]
+			return nil
+		}
+		p.ID, p.Since = notifier.PauseID(l.minter.now(now)), now
+		if !p.Until.IsZero() {
+			p.Until = p.Until.UTC()
+		}
+		_, err = tx.Exec(ctx, insert, p.ID, p.Type, p.Channel, p.Account, p.Tenant, p.Order, p.Cause, p.Why, p.By, now, orNull(p.Until))
+		return err
+	})
+	if err != nil {
+		return notifier.Pause{}, fmt.Errorf("pause: %w", err)
+	}
+	return p, nil
+}
+
+func readPauses(ctx context.Context, db querier, text string, args ...any) (out []notifier.Pause, err error) {
+	rows, err := db.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	var p notifier.Pause
+	var since time.Time
+	var until pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Type, &p.Channel, &p.Account, &p.Tenant, &p.Order, &p.Cause, &p.Why, &p.By, &since, &until}, func() error {
+		p.Since, p.Until = since.UTC(), timeOf(until)
+		out = append(out, p)
+		return nil
+	})
+	return out, err
+}
+
+// Resume ends a pause. It writes one row, however many deliveries wait: the
+// sweeps make them due slice by slice, on whichever node, and a crash between
+// two of them leaves the rest to the next.
+func (l *Ledger) Resume(ctx context.Context, id string) (notifier.Pause, error) {
+	const resume = `UPDATE pause p SET resumed_at = coalesce(resumed_at, ` + sqlNow + `), released = false WHERE id = $2 RETURNING ` + pauseColumns
+	got, err := readPauses(ctx, l.hot, resume, l.now(), id)
+	if err != nil {
+		return notifier.Pause{}, fmt.Errorf("resume: %w", err)
+	}
+	if len(got) == 0 {
+		return notifier.Pause{}, &notifier.Error{Code: notifier.CodeNotFound, Message: "there is no such pause"}
+	}
+	l.commits.Add(1)
+	return got[0], nil
+}
+
+// Pauses returns the pauses in force, oldest first.
+func (l *Ledger) Pauses(ctx context.Context) ([]notifier.Pause, error) {
+	// The time is a parameter here, so that this reads the same as in Pause.
+	const list = `SELECT ` + pauseColumns + ` FROM pause p WHERE ` + inForce + ` ORDER BY p.since, p.id`
+	now, err := l.readNow(ctx)
+	if err == nil {
+		var out []notifier.Pause
+		if out, err = readPauses(ctx, l.reads, list, now); err == nil {
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("list the pauses: %w", err)
+}
+
+// release makes due what waits as paused and no pause in force holds any more,
+// a slice of it. While no pause has ended since the last whole pass it reads
+// one small table and is done.
+func (l *Ledger) release(ctx context.Context) error {
+	const (
+		over = `SELECT true FROM pause p WHERE NOT p.released AND NOT (` + inForce + `) LIMIT 1`
+		due  = `UPDATE later SET reason = 'due', due = $1 WHERE ctid = ANY (ARRAY (
+			SELECT r.ctid FROM later r JOIN lane l ON l.id = r.lane JOIN notification n ON n.nid = r.nid
+			WHERE r.reason = 'paused' AND r.due > $1 AND NOT EXISTS (SELECT 1 FROM pause p WHERE ` + inForce + `
+				AND p.type IN ('', n.type) AND p.channel IN ('', l.channel) AND p.account IN ('', l.account)
+				AND p.tenant IN ('', n.tenant) AND p.ord IN ('', n.ord))
+			LIMIT $2 FOR UPDATE OF r SKIP LOCKED))`
+		done = `UPDATE pause p SET released = true WHERE NOT p.released AND NOT (` + inForce + `)`
+	)
+	now, err := l.readNow(ctx)
+	if err != nil {
+		return err
+	}
+	var ended bool
+	switch err := l.hot.QueryRow(ctx, over, now).Scan(&ended); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for pauses that are over: %w", err)
+	}
+	return l.begin(ctx, func(tx pgx.Tx, now time.Time) error {
+		// What waits has no index by reason; this happens after a pause only.
+		if _, err := tx.Exec(ctx, `SET LOCAL enable_seqscan = on`); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, due, now, releaseSlice)
+		if err != nil {
+			return fmt.Errorf("make due what no pause holds: %w", err)
+		}
+		if tag.RowsAffected() == releaseSlice {
+			return nil // perhaps there is more
+		}
+		_, err = tx.Exec(ctx, done, now)
+		return err
+	})
+}

@@ -145,4 +145,6 @@ const (
 	ReasonLeaseLapsed Reason = "lease_lapsed" // the lease ended without a word from its owner
 	ReasonDrain       Reason = "drain"        // handed back at shutdown
 	ReasonClaimHeld   Reason = "claim_held"   // another worker holds the claim
+	// ReasonLedgerRewound says that a claim remembers an attempt which the ledger has forgotten.
+	ReasonLedgerRewound Reason = "ledger_rewound"
 )

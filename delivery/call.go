@@ -83,9 +83,7 @@ func (w *work) keep() (stop func()) {
 			return
 		default:
 			w.held.Store(&held{since: since, lasts: l.Terms.Lease})
-			if _, err := w.e.cfg.Claims.Renew(ctx, w.claim, w.claimTime()); err != nil {
-				w.e.log.Warn("renew the claim", "delivery", l.ID.String(), "err", err)
-			}
+			w.hold(ctx, w.claimTime())
 		}
 		mu.Lock()
 		defer mu.Unlock()

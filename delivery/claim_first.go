@@ -73,9 +73,9 @@ func (w *work) permit(ctx context.Context) bool {
 	if err == nil && granted {
 		w.permitted = true
 		w.held.Store(&held{since: since, lasts: lasts})
-		if _, err := w.e.cfg.Claims.Renew(ctx, w.claim, max(lasts, w.tombstone())); err != nil {
-			w.e.log.Warn("hold the claim", "delivery", w.lease.ID.String(), "err", err)
-		}
+		// From here on the effect may happen: whatever becomes of us, the claim
+		// says so for as long as a tombstone would.
+		w.hold(ctx, max(lasts, w.tombstone()))
 		return true
 	}
 	if err != nil {

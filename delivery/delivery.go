@@ -114,6 +114,10 @@ type Engine struct {
 	unwritten atomic.Int64
 	// orphans are the accounts that deliveries wait for in vain.
 	orphans atomic.Pointer[[]string]
+	// store is how claims and caps answer, and rebuilding is set while the caps
+	// are being filled from the ledger: they would say yes too often.
+	store      storeHealth
+	rebuilding atomic.Bool
 	// healthy is the instant of the last write that the ledger took.
 	healthy atomic.Int64
 	// calls is cancelled when draining has taken too long.

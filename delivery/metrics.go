@@ -17,12 +17,13 @@ const (
 	hopClaim         = "claim"
 	causeReplyLost   = "reply_lost"
 	causeLeaseLapsed = "lease_lapsed"
+	causeRewound     = "ledger_rewound"
 )
 
 type metrics struct {
 	accepted, repeats, mismatches, attempts, finished *prometheus.CounterVec
 	possibleRepeats, leasesLapsed, lateOutcomes       *prometheus.CounterVec
-	capsDenied, assertionsFailed                      *prometheus.CounterVec
+	capsDenied, capsUncounted, assertionsFailed       *prometheus.CounterVec
 	repeatAge, acceptToSend, sendSeconds              *prometheus.HistogramVec
 }
 
@@ -52,6 +53,7 @@ func newMetrics(reg prometheus.Registerer, r Reader) (*metrics, error) {
 		leasesLapsed:     counter("leases_lapsed_total", "Leases and permits that ended without a word from their owner.", "type", "order"),
 		lateOutcomes:     counter("late_outcomes_total", "Answers of owners that had been fenced off.", "channel"),
 		capsDenied:       counter("caps_denied_total", "Deliveries that a cap suppressed or deferred.", "cap"),
+		capsUncounted:    counter("caps_uncounted_total", "Attempts made while their cap could not be asked.", "cap"),
 		assertionsFailed: counter("assertions_failed_total", "Things that must never happen. Must stay 0.", "assertion"),
 		repeatAge:        histogram("repeat_age_seconds", "Age of the first copy when a repeat was caught.", ageBuckets, "hop"),
 		acceptToSend:     histogram("accept_to_send_seconds", "From acceptance, or send_at, to the first byte.", calls, "type"),

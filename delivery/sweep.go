@@ -22,6 +22,9 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := e.sweep(ctx, e.cfg.SoleOwner); err != nil {
 		return err
 	}
+	if !e.cfg.SoleOwner {
+		return nil // the store has its caps, or storeLoop fills them
+	}
 	filled := 0
 	longest := e.longestWindow()
 	if longest == 0 {
@@ -119,7 +122,12 @@ func (e *Engine) swept(ctx context.Context, s *notifier.Swept) {
 		// The witness learns it too: should the ledger go back in time, this
 		// message is not sent a second time.
 		c := claims.Claim{Key: s.EffectKey, Fence: s.Fence, Owner: string(e.owner)}
-		if err := e.cfg.Claims.Settle(ctx, c, notifier.OutcomeUnknown.String(), s.Tombstone); err != nil {
+		ctx, cancel := aside(ctx)
+		defer cancel()
+		err := e.cfg.Claims.Settle(ctx, c, notifier.OutcomeUnknown.String(), s.Tombstone)
+		e.store.note(err)
+		if err != nil {
+			// The claim that was held since the permit says as much for a while.
 			e.log.Warn("settle a swept claim", "delivery", s.ID.String(), "err", err)
 		}
 	}

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,9 @@ type work struct {
 	spends  []caps.Cap
 	// held is the lease, or the permit that took its place, on our clocks.
 	held atomic.Pointer[held]
+	// unclaimed and uncounted say that the attempt goes on without a claim, or
+	// without its caps, because their store cannot be asked.
+	unclaimed, uncounted bool
 	// permitted is set by the permit; no claim-first call goes without it.
 	permitted bool
 	// inRoom is set while the work holds one of the account's tokens for permits.
@@ -91,155 +93,6 @@ func (w *work) refuse() error {
 		return errLeaseSpent
 	}
 	return nil
-}
-
-// acquire takes the claim. It reports whether the attempt may go on; when not,
-// the lease has been dealt with.
-func (w *work) acquire(ctx context.Context) bool {
-	w.fault(claimBefore)
-	ans, err := w.e.cfg.Claims.Acquire(ctx, w.claim, w.claimTime())
-	w.fault(claimAfter)
-	if err != nil {
-		w.e.log.Error("take the claim", "delivery", w.lease.ID.String(), "err", err)
-		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: wait(w.lease, 0, false)})
-		return false
-	}
-	switch ans.Status {
-	case claims.StatusGranted:
-		return true
-	case claims.StatusHeld:
-		w.e.metrics.repeat(hopClaim, w.lease.Type)
-		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: ans.Left, Record: true,
-			Attempt: notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonClaimHeld}})
-	case claims.StatusDone:
-		// The tombstone remembers what the ledger does not: the effect may have
-		// happened. It is not made again.
-		w.e.metrics.repeat(hopClaim, w.lease.Type)
-		w.finish(notifier.Completion{State: tombstoneState(ans.Outcome), Reason: tombstoneReason(ans.Outcome)})
-	case claims.StatusStale:
-		// A newer fence is out: this lease is somebody else's by now.
-		w.e.metrics.repeat(hopClaim, w.lease.Type)
-	case claims.StatusConflict:
-		w.e.asserts.fail(assertClaimConflict, w.lease.Hold())
-	default:
-		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: wait(w.lease, 0, false)})
-	}
-	return false
-}
-
-// claimTime is how long the claim lasts: as the lease does. In process, where a
-// dead worker takes its claims along, it lasts as long as a call may, so that a
-// lease that lapses under a healthy call does not start a second one beside it.
-func (w *work) claimTime() time.Duration {
-	if w.e.cfg.SoleOwner {
-		return w.lease.Terms.SendTimeout + callGrace
-	}
-	return max(w.left(), time.Second)
-}
-
-func tombstoneState(outcome string) notifier.State {
-	if outcome == notifier.OutcomeSent.String() {
-		return notifier.StateSent
-	}
-	return notifier.StateUnknown
-}
-
-func tombstoneReason(outcome string) notifier.Reason {
-	if outcome == notifier.OutcomeSent.String() {
-		return notifier.ReasonNone
-	}
-	return notifier.ReasonWorkerLost
-}
-
-// spend takes a unit of every cap, all or none. It reports whether the attempt
-// may go on; when not, claim and lease have been dealt with.
-func (w *work) spend(ctx context.Context) bool {
-	w.fault(capsBefore)
-	if len(w.spends) == 0 {
-		w.fault(capsAfter)
-		return true
-	}
-	dec, err := w.e.cfg.Caps.Spend(ctx, w.unit(), w.lease.ID.String(), w.spends)
-	w.fault(capsAfter)
-	if err != nil {
-		w.e.log.Error("spend the caps", "delivery", w.lease.ID.String(), "err", err)
-		w.unclaim(ctx)
-		w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: wait(w.lease, 0, false)})
-		return false
-	}
-	if dec.Granted {
-		return true
-	}
-	w.e.metrics.capsDenied.WithLabelValues(dec.Denied).Inc()
-	w.unclaim(ctx)
-	for _, c := range w.lease.Terms.Caps {
-		if c.Name == dec.Denied && c.Then == notifier.CapDefer {
-			w.giveBack(notifier.Return{Reason: notifier.ReasonCap, After: max(dec.After, time.Second)})
-			return false
-		}
-	}
-	w.finish(notifier.Completion{State: notifier.StateSuppressed, Reason: notifier.ReasonCapped})
-	return false
-}
-
-func (w *work) unit() string {
-	return notifier.CapUnit(w.lease.ID.Notification, w.lease.Lane.Channel, w.lease.Maybe+1)
-}
-
-// refund gives back what provably reached nobody.
-func (w *work) refund(ctx context.Context) {
-	if len(w.spends) == 0 {
-		return
-	}
-	if w.lease.Order == notifier.OrderClaimFirst {
-		// Under claim_first the next fence spends the same unit: it is ours to
-		// give back only while the claim is, which that fence must have first.
-		if ours, err := w.e.cfg.Claims.Renew(ctx, w.claim, time.Second); err != nil || !ours {
-			return
-		}
-	}
-	if err := w.e.cfg.Caps.Refund(ctx, w.unit(), w.lease.ID.String(), w.spends); err != nil {
-		// The unit stays taken until its window ends: too few, never too many.
-		w.e.log.Warn("refund the caps", "delivery", w.lease.ID.String(), "err", err)
-	}
-}
-
-func (w *work) unclaim(ctx context.Context) {
-	if err := w.e.cfg.Claims.Release(ctx, w.claim); err != nil {
-		// It ends with its time; until then it holds up further attempts.
-		w.e.log.Warn("release the claim", "delivery", w.lease.ID.String(), "err", err)
-	}
-}
-
-// settle leaves the tombstone: this effect may have happened.
-func (w *work) settle(ctx context.Context, o notifier.Outcome) {
-	w.fault(settleBefore)
-	if err := w.e.cfg.Claims.Settle(ctx, w.claim, o.String(), w.tombstone()); err != nil {
-		w.e.log.Warn("settle the claim", "delivery", w.lease.ID.String(), "err", err)
-	}
-	w.fault(settleAfter)
-}
-
-// tombstone is how long the claim remembers that the effect may have happened.
-// Claims within the process go when it does: there the ledger knows as much
-// once it has the outcome, and unwritten sees to it that it does.
-func (w *work) tombstone() time.Duration {
-	if w.e.cfg.SoleOwner {
-		return min(w.lease.Terms.Tombstone, 2*callGrace)
-	}
-	return w.lease.Terms.Tombstone
-}
-
-// unwritten prolongs the tombstone of a message that is known to be sent while
-// the ledger does not take it: past the lease, which may lapse meanwhile.
-func (w *work) unwritten(o notifier.Outcome) {
-	if o != notifier.OutcomeSent {
-		return
-	}
-	lasts := max(w.tombstone(), w.lease.Terms.Lease+2*outcomeGrace)
-	if err := w.e.cfg.Claims.Settle(context.Background(), w.claim, o.String(), lasts); err != nil {
-		w.e.log.Warn("settle the claim", "delivery", w.lease.ID.String(), "err", err)
-	}
 }
 
 // finish ends the delivery and says whether it was ours to end.

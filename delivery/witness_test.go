@@ -75,7 +75,7 @@ func (s *store) use(c *delivery.Config, _ map[string]string) {
 }
 
 const (
-	cappedAlert = "order: send_first\nchannels: [{channel: apns}]\nlease: 10s\ndata: {n: {required: true}}\n" +
+	cappedAlert = "order: send_first\nexpires_after: 1h\nchannels: [{channel: apns}]\nlease: 10s\ndata: {n: {required: true}}\n" +
 		"caps: [{name: one, per: [recipient], limit: 1, window: 1h, then: suppress}]\n"
 	cappedWaiter = cappedAlert + "redis_down: wait\n"
 	daringNudge  = "order: claim_first\nchannels: [{channel: apns}]\nlease: 10s\ndata: {n: {required: true}}\nredis_down: proceed\n"
@@ -217,7 +217,6 @@ type sharing struct{ *faultyLedger }
 func TestShared_TwoEnginesSendEachDeliveryOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore()
-	s.reg = nil
 	first := newWorld(t, s.use)
 	engines := []*delivery.Engine{first.engine, second(t, first, s)}
 	const n = 60

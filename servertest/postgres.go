@@ -223,3 +223,9 @@ func removeAll(dir string) error {
 	defer cancel()
 	return poll(ctx, 5*time.Millisecond, func(context.Context) error { return os.RemoveAll(dir) })
 }
+
+// Log is what the server has written so far.
+func (p *Postgres) Log() (string, error) {
+	b, err := os.ReadFile(p.proc.output())
+	return string(b), fail(p.tb, err)
+}

@@ -46,6 +46,13 @@ func (l *Ledger) Accept(ctx context.Context, intents []notifier.Intent) ([]notif
 		// An insert whose answer was lost is said again: the ids in it are this
 		// call's own, so that the first copy of a key is recognised as ours.
 		failed++
+		if sqlState(err) == checkViolation && failed == 1 {
+			// The machine slept past the days that were made ahead.
+			if err := l.makePartitions(ctx); err != nil {
+				return nil, acceptError(err)
+			}
+			continue
+		}
 		if !aborted(err) && !ambiguous(err) || failed == acceptTries || !pause(ctx, failed) {
 			return nil, acceptError(err)
 		}

@@ -12,6 +12,7 @@ const (
 	serialization   = "40001"
 	lockUnavailable = "55P03"
 	undefinedTable  = "42P01"
+	checkViolation  = "23514" // which "no partition for row" is, too
 )
 
 // aborted reports whether an error says for certain that nothing was written

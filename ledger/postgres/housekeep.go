@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // daysAhead is how many days have their partitions made before they come.
@@ -20,7 +22,11 @@ const (
 // housekeep is what is done along with the sweeps: partitions are made ahead,
 // old keys forgotten, and deliveries that a pause has let go are made due.
 func (l *Ledger) housekeep(ctx context.Context) error {
-	if l.jobs.due("partitions", partitionsEvery) {
+	now := time.Now()
+	if l.clock != nil {
+		now = l.clock()
+	}
+	if l.jobs.due("partitions", now, partitionsEvery) {
 		if err := l.makePartitions(ctx); err != nil {
 			return err
 		}
@@ -50,28 +56,30 @@ func (l *Ledger) makePartitions(ctx context.Context) error {
 // Drop drops the partitions of whole days that ended longer than keep ago, but
 // for days of which a delivery is not finished or a key is remembered. It
 // returns their names. Of several nodes that drop at once, one does the work.
-func (l *Ledger) Drop(ctx context.Context, keep time.Duration) ([]string, error) {
+// A table that is in use for long is left to the next time.
+func (l *Ledger) Drop(ctx context.Context, keep time.Duration) (dropped []string, err error) {
+	const day = `SELECT drop_partitions($1::date)`
 	now, err := l.readNow(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := l.reads.Query(ctx, `SELECT drop_partitions($1::date)`, now.Add(-keep).UTC().Truncate(24*time.Hour))
-	if err != nil {
-		return nil, fmt.Errorf("drop old partitions: %w", err)
-	}
-	defer rows.Close()
-	var dropped []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("drop old partitions: %w", err)
+	before := now.Add(-keep).UTC().Truncate(24 * time.Hour)
+	for {
+		rows, err := l.reads.Query(ctx, day, before)
+		if err != nil {
+			return dropped, fmt.Errorf("drop old partitions: %w", err)
 		}
-		dropped = append(dropped, name)
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		switch {
+		case sqlState(err) == lockUnavailable || sqlState(err) == deadlock:
+			return dropped, nil
+		case err != nil:
+			return dropped, fmt.Errorf("drop old partitions: %w", err)
+		case len(names) == 0:
+			return dropped, nil
+		}
+		dropped = append(dropped, names...)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("drop old partitions: %w", err)
-	}
-	return dropped, nil
 }
 
 // trimKeys forgets keys that have had their time and of whose notification

@@ -144,15 +144,15 @@ type jobs struct {
 }
 
 // due reports whether a job's time has come, and notes that it is being done.
-func (j *jobs) due(name string, every time.Duration) bool {
+func (j *jobs) due(name string, now time.Time, every time.Duration) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if last, ok := j.last[name]; ok && time.Since(last) < every {
+	if last, ok := j.last[name]; ok && now.Sub(last) < every {
 		return false
 	}
 	if j.last == nil {
 		j.last = make(map[string]time.Time)
 	}
-	j.last[name] = time.Now()
+	j.last[name] = now
 	return true
 }

@@ -27,10 +27,13 @@ BEGIN
   RETURN made;
 END $$;
 
--- drop_partitions drops the days before one, whole, but keeps every day of
--- which a delivery is not finished or a key is still remembered. It returns
--- the tables that it dropped; of callers at the same time one does the work.
-CREATE FUNCTION drop_partitions(before date) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+-- drop_partitions drops the oldest day before one, whole, but keeps every day
+-- of which a delivery is not finished or a key is still remembered. It returns
+-- the tables that it dropped; of callers at the same time one does the work. It
+-- takes one day a call, and gives up soon on a table in use: whoever comes
+-- behind a lock that is waited for waits with it.
+CREATE FUNCTION drop_partitions(before date) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path FROM CURRENT SET lock_timeout = '200ms' AS $$
 DECLARE
   day  date;
   base text;
@@ -52,5 +55,6 @@ BEGIN
       EXECUTE format('DROP TABLE %I', name);
       RETURN NEXT name;
     END LOOP;
+    RETURN;
   END LOOP;
 END $$;

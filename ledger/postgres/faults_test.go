@@ -333,3 +333,49 @@ func TestOpen_CommitsAreSynchronousWhateverTheDefault(t *testing.T) {
 		t.Errorf("the default is %q, %v; the test wants it off", set, err)
 	}
 }
+
+// Two nodes that sweep after a pause has ended leave none of what it held behind.
+func TestRelease_ManyAtOnceLeaveNothing(t *testing.T) {
+	t.Parallel()
+	url := migrated(t)
+	nodes := []*postgres.Ledger{open(t, url), open(t, url)}
+	const n = 6000 // more than one sweep makes due
+	pause, err := nodes[0].Pause(t.Context(), notifier.Pause{Type: "order_shipped", Cause: notifier.PauseOperator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < n; at += 500 {
+		if _, err := nodes[0].Accept(t.Context(), intents(fmt.Sprint(at), 500, notifier.OrderSendFirst)); err != nil {
+			t.Fatal(err)
+		}
+		leased, err := nodes[0].Lease(t.Context(), busyLane, 500, "me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back []notifier.Return
+		for _, d := range leased {
+			back = append(back, notifier.Return{Hold: d.Hold(), Reason: notifier.ReasonPaused, After: time.Hour})
+		}
+		if _, err := nodes[0].Return(t.Context(), "me", back); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := nodes[0].Resume(t.Context(), pause.ID); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		all.Go(func() {
+			for range 4 {
+				if _, err := node.Sweep(t.Context(), 100, false); err != nil {
+					t.Errorf("sweep: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	left, err := nodes[0].Lease(t.Context(), busyLane, n+1, "me")
+	if err != nil || len(left) != n {
+		t.Errorf("%d deliveries are due again, %v; want %d", len(left), err, n)
+	}
+}

@@ -116,7 +116,8 @@ func (l *Ledger) release(ctx context.Context) error {
 			WHERE r.reason = 'paused' AND r.due > $1 AND NOT EXISTS (SELECT 1 FROM pause p WHERE ` + inForce + `
 				AND p.type IN ('', n.type) AND p.channel IN ('', l.channel) AND p.account IN ('', l.account)
 				AND p.tenant IN ('', n.tenant) AND p.ord IN ('', n.ord))
-			LIMIT $2 FOR UPDATE OF r SKIP LOCKED))`
+			LIMIT $2 FOR UPDATE OF r))`
+		turn = `SELECT pg_try_advisory_xact_lock(hashtextextended('notifier release', 0))`
 		done = `UPDATE pause p SET released = true WHERE NOT p.released AND NOT (` + inForce + `)`
 	)
 	now, err := l.readNow(ctx)
@@ -133,6 +134,12 @@ func (l *Ledger) release(ctx context.Context) error {
 	return l.begin(ctx, func(tx pgx.Tx, now time.Time) error {
 		// What waits has no index by reason; this happens after a pause only.
 		if _, err := tx.Exec(ctx, `SET LOCAL enable_seqscan = on`); err != nil {
+			return err
+		}
+		// One node at a time: another would pass over the rows that this one
+		// holds, find no more, and call the pause done.
+		var mine bool
+		if err := tx.QueryRow(ctx, turn).Scan(&mine); err != nil || !mine {
 			return err
 		}
 		tag, err := tx.Exec(ctx, due, now, releaseSlice)

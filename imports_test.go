@@ -116,8 +116,8 @@ var graph = map[string]imports{
 	"examples": {},
 	"cmd/notifier": {
 		ours:   []string{everything},
-		theirs: []string{prometheus, jsonv2, "github.com/sideshow/apns2", http2, sys},
-		tests:  []string{"modernc.org/sqlite", "modernc.org/libc"}, // looks into the file that a killed server left, and at its syncs
+		theirs: []string{prometheus, jsonv2, "github.com/sideshow/apns2", http2, sys, goredis},
+		tests:  []string{pgx, "modernc.org/sqlite", "modernc.org/libc"}, // looks into the file that a killed server left, and at its syncs
 	},
 }
 

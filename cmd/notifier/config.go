@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-4b260dfd/notifier/api"
 	"github.com/seed-4b260dfd/notifier/strictyaml"
@@ -30,18 +31,21 @@ type configFile struct {
 		KeyFile      any `yaml:"key_file"`
 		ClientCAFile any `yaml:"client_ca_file"`
 	} `yaml:"tls"`
-	PublicURL any             `yaml:"public_url"`
-	Ledger    string          `yaml:"ledger"`
-	Claims    string          `yaml:"claims"`
-	Policies  string          `yaml:"policies"`
-	Templates string          `yaml:"templates"`
-	Retention any             `yaml:"retention"`
-	SealKeys  any             `yaml:"seal_keys"`
-	Only      any             `yaml:"only"`
-	Channels  channelAccounts `yaml:"channels"`
-	Tenants   any             `yaml:"tenants"`
-	APIKeys   []api.Key       `yaml:"api_keys"`
-	Log       struct {
+	PublicURL any    `yaml:"public_url"`
+	Ledger    string `yaml:"ledger"`
+	Claims    string `yaml:"claims"`
+	Policies  string `yaml:"policies"`
+	Templates string `yaml:"templates"`
+	Retention struct {
+		Content any    `yaml:"content"`
+		Records string `yaml:"records"`
+	} `yaml:"retention"`
+	SealKeys any             `yaml:"seal_keys"`
+	Only     any             `yaml:"only"`
+	Channels channelAccounts `yaml:"channels"`
+	Tenants  any             `yaml:"tenants"`
+	APIKeys  []api.Key       `yaml:"api_keys"`
+	Log      struct {
 		Level  string `yaml:"level"`
 		Format string `yaml:"format"`
 	} `yaml:"log"`
@@ -60,8 +64,10 @@ type config struct {
 	*configFile
 	// file is where it was read from; empty: there is none, and the defaults hold.
 	file string
-	// ledger is the path of the SQLite file.
+	// ledger is the path of the SQLite file; empty: the ledger is in Postgres.
 	ledger string
+	// recordsKept is how long a Postgres ledger keeps what is finished.
+	recordsKept time.Duration
 
 	doc     *strictyaml.Document
 	secrets []string

@@ -9,8 +9,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger/postgres"
+	"github.com/seed-4b260dfd/notifier/redisscript"
 	"github.com/seed-4b260dfd/notifier/strictyaml"
 )
 
@@ -49,7 +52,7 @@ func (c *configChecker) notYet() {
 	}{
 		{at("listen", "grpc"), c.Listen.GRPC}, {at("listen", "admin"), c.Listen.Admin},
 		{at("tls", "cert_file"), c.TLS.CertFile}, {at("tls", "key_file"), c.TLS.KeyFile}, {at("tls", "client_ca_file"), c.TLS.ClientCAFile},
-		{at("public_url"), c.PublicURL}, {at("retention"), c.Retention}, {at("seal_keys"), c.SealKeys}, {at("only"), c.Only},
+		{at("public_url"), c.PublicURL}, {at("retention", "content"), c.Retention.Content}, {at("seal_keys"), c.SealKeys}, {at("only"), c.Only},
 		{at("tenants"), c.Tenants},
 		{at("channels", "fcm"), c.Channels.FCM}, {at("channels", "webpush"), c.Channels.WebPush}, {at("channels", "sms"), c.Channels.SMS},
 	} {
@@ -92,25 +95,66 @@ func loopback(host string) bool {
 // stores checks ledger and claims. Their values may hold passwords and are not shown.
 func (c *configChecker) stores() {
 	scheme, _, _ := strings.Cut(c.Ledger, ":")
+	shared := scheme == "postgres" || scheme == "postgresql"
 	switch {
 	case c.ledger != "":
-	case scheme == "postgres" || scheme == "postgresql":
-		c.bad(at("ledger"), "postgres is not supported yet; allowed: sqlite:PATH")
+	case shared:
+		if err := postgres.CheckURL(c.Ledger); err != nil {
+			c.bad(at("ledger"), "%v", err)
+		}
 	default:
-		c.bad(at("ledger"), "not a ledger; allowed: sqlite:PATH, such as sqlite:notifier.db")
+		c.bad(at("ledger"), "not a ledger; allowed: sqlite:PATH, such as sqlite:notifier.db, or postgres://user:password@host/database")
 	}
-	switch scheme, _, _ := strings.Cut(c.Claims, ":"); {
-	case c.Claims == "memory":
-	case strings.HasPrefix(scheme, "redis"):
-		c.bad(at("claims"), "redis is not supported yet; allowed: memory")
-	default:
-		c.bad(at("claims"), "not a store for claims; allowed: memory")
-	}
+	c.claims(shared)
+	c.retention(shared)
 	for _, f := range []struct{ name, value string }{{"policies", c.Policies}, {"templates", c.Templates}} {
 		if f.value == "" {
 			c.bad(at(f.name), "must name a folder, such as %s", f.name)
 		}
 	}
+}
+
+// claims checks the store of claims and caps: nodes that share a ledger share
+// it, and a process that has its ledger to itself keeps them in memory.
+func (c *configChecker) claims(shared bool) {
+	scheme, _, _ := strings.Cut(c.Claims, ":")
+	memory, inRedis := c.Claims == "memory", strings.HasPrefix(scheme, "redis")
+	switch {
+	case memory && shared:
+		c.bad(at("claims"), "memory goes with SQLite; a Postgres ledger is shared, and so must be its claims: redis://host:6379/0")
+	case inRedis && c.ledger != "":
+		c.bad(at("claims"), "redis goes with a Postgres ledger; a SQLite ledger belongs to one process: memory")
+	case inRedis:
+		client, err := redisscript.Open(c.Claims)
+		if err != nil {
+			c.bad(at("claims"), "%v", err)
+			return
+		}
+		_ = client.Close() // it holds no connection yet
+	case !memory:
+		c.bad(at("claims"), "not a store for claims; allowed: memory, or with Postgres redis://, rediss://, redis+sentinel:// and redis+cluster://")
+	}
+}
+
+// recordsByDefault is how long records are kept where nothing is said.
+const recordsByDefault = 2160 * time.Hour
+
+func (c *configChecker) retention(shared bool) {
+	c.recordsKept = recordsByDefault
+	if c.Retention.Records == "" {
+		return
+	}
+	path := at("retention", "records")
+	if !shared {
+		c.bad(path, "not supported yet with a SQLite ledger; leave it out")
+		return
+	}
+	d, err := time.ParseDuration(c.Retention.Records)
+	if err != nil || d < 24*time.Hour {
+		c.bad(path, "%q is not how long; allowed: a duration of a day at least, such as 2160h", c.Retention.Records)
+		return
+	}
+	c.recordsKept = d
 }
 
 func (c *configChecker) log() {

@@ -68,6 +68,8 @@ type server struct {
 	bin, dir string
 	// env is added to the environment of every start.
 	env []string
+	// client is what requests are sent with; nil: caller.
+	client *http.Client
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -263,7 +265,11 @@ func (s *server) post(m message) (id string, status int, err error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", m.Key)
-	res, err := caller.Do(req)
+	client := caller
+	if s.client != nil {
+		client = s.client
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return "", 0, fmt.Errorf("%w: %w", errNoAnswer, err)
 	}

@@ -32,7 +32,8 @@ func commands() []command {
 		{"init", "[-simulated] DIR", "makes a configuration, and one policy with templates per order", (command).initialise},
 		{"check", "[-config FILE] [-policies DIR] [-templates DIR] [-strict] [-v]", "finds every mistake in configuration, policies and templates", (command).check},
 		{"render", "TYPE [-data name=value] [-data @file] [-locale L]", "shows what a type's templates give", (command).render},
-		{"serve", "[-config FILE]", "runs the service", (command).serve},
+		{"serve", "[-config FILE] [-migrate]", "runs the service", (command).serve},
+		{"migrate", "[-config FILE]", "brings the schema of a Postgres ledger up to this version", (command).migrate},
 		{"simulate", "-dir DIR [-faults FILE]", "runs simulated providers", (command).simulate},
 		{"send", "-type T -recipient R -key K -to channel=address… [-data name=value…] [-wait 10s]", "sends through a server", (command).send},
 		{"status", "ID | -key K [-json]", "shows a notification with its timeline", (command).status},
@@ -46,7 +47,7 @@ func commands() []command {
 
 // later is every command that is not built yet: refused by name, so that a
 // script learns the difference between a slip and a feature to wait for.
-var later = [...]string{"list", "policy", "caps", "cancel", "resolve", "redrive", "forget", "reconcile", "relay", "migrate", "keys"}
+var later = [...]string{"list", "policy", "caps", "cancel", "resolve", "redrive", "forget", "reconcile", "relay", "keys"}
 
 // errHelp says that help was asked for and given.
 var errHelp = errors.New("help")

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -20,10 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-4b260dfd/notifier/api"
-	"github.com/seed-4b260dfd/notifier/caps"
-	"github.com/seed-4b260dfd/notifier/claims"
 	"github.com/seed-4b260dfd/notifier/delivery"
-	"github.com/seed-4b260dfd/notifier/ledger/sqlite"
+	"github.com/seed-4b260dfd/notifier/ledger/postgres"
 )
 
 // requestDrain is how long requests under way at the end are given.
@@ -40,6 +36,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	f := c.flags()
 	var from projectFlags
 	from.define(f, false)
+	migrates := f.Bool("migrate", false, "bring the schema of a Postgres ledger up to this version first")
 	if _, err := c.parse(p, f, args); err != nil {
 		return err
 	}
@@ -60,15 +57,20 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		log.Warn(warning.Message, slog.String("at", warning.Place()))
 	}
 
-	// The ledger, which belongs to this process from here on.
-	ledger, err := sqlite.Open(ctx, pr.ledger)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: make the folder %s, or set another ledger in %s", err, filepath.Dir(pr.ledger), configName)
-	case err != nil:
+	if *migrates && pr.ledger == "" {
+		applied, err := postgres.Migrate(ctx, pr.Ledger)
+		if err != nil {
+			return err
+		}
+		log.Info("the schema is this version's", "applied", applied)
+	}
+
+	// The ledger, claims and caps.
+	stores, err := pr.openStores(ctx, log)
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, ledger.Close()) }()
+	defer func() { err = errors.Join(err, stores.Close()) }()
 
 	accounts, closeAccounts, err := pr.Channels.openAccounts()
 	if err != nil {
@@ -77,18 +79,17 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	defer closeAccounts()
 
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "notifier_ledger_commits_total", Help: "Commits of the ledger that changed something."},
-			func() float64 { return float64(ledger.Commits()) }))
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	stores.register(metrics)
 	engine, err := delivery.New(delivery.Config{
-		Ledger:     ledger,
-		Claims:     claims.NewMemory(),
-		Caps:       caps.NewMemory(),
+		Ledger:     stores.ledger,
+		Claims:     stores.claims,
+		Caps:       stores.caps,
 		Policies:   pr.policies,
 		Templates:  pr.templates,
 		Kinds:      pr.Channels.kinds(),
 		Accounts:   accounts,
-		SoleOwner:  true,
+		SoleOwner:  stores.embedded,
 		Registerer: metrics,
 		Log:        log,
 	})
@@ -114,6 +115,11 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		Draining:   draining,
 	}))
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+	housekeeping, stopHousekeeping := context.WithCancel(ctx)
+	var house sync.WaitGroup
+	house.Go(func() { stores.keepHouse(housekeeping, log) })
+	defer house.Wait()
+	defer stopHousekeeping()
 	s := &service{engine: engine, server: server, listener: listener, draining: draining, log: log}
 	return s.run(ctx, p.stdout)
 }

@@ -93,3 +93,11 @@ func redacted(err error) error {
 	}
 	return err
 }
+
+// CheckURL says what is wrong with a URL, without connecting to it.
+func CheckURL(url string) error {
+	if _, err := pgxpool.ParseConfig(url); err != nil {
+		return redacted(err)
+	}
+	return nil
+}

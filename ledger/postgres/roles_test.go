@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/ledger/ledgertest"
 	"github.com/seed-4b260dfd/notifier/ledger/postgres"
+	"github.com/seed-4b260dfd/notifier/servertest"
 )
 
 const insufficientPrivilege = "42501"
@@ -25,24 +28,39 @@ func asNode(t *testing.T, owner string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := connected(t, owner)
-	// Roles belong to the server: tests make them at the same time.
-	const login = `DO $$ BEGIN
-		PERFORM pg_advisory_xact_lock(hashtextextended('test roles', 0));
-		IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'test_node') THEN
-			CREATE ROLE test_node LOGIN IN ROLE notifier_node;
-		END IF;
-	END $$`
-	for _, text := range []string{string(roles), string(roles), login} {
-		if _, err := c.Exec(t.Context(), text); err != nil {
-			t.Fatal(err)
-		}
+	for range 2 {
+		run(t, owner, string(roles))
 	}
-	u, err := url.Parse(owner)
+	run(t, servertest.SharedPostgres(t).URL(), makeRole("test_node", "LOGIN IN ROLE notifier_node"))
+	return as(t, "test_node", owner)
+}
+
+// makeRole makes a role that is not there. Roles belong to the server: tests
+// want the same ones at the same time.
+func makeRole(name, options string) string {
+	return fmt.Sprintf(`DO $$ BEGIN
+		PERFORM pg_advisory_xact_lock(hashtextextended('test roles', 0));
+		IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '%[1]s') THEN
+			CREATE ROLE %[1]s %[2]s;
+		END IF;
+	END $$`, name, options)
+}
+
+func run(t *testing.T, url, statements string) {
+	t.Helper()
+	if _, err := connected(t, url).Exec(t.Context(), statements); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// as is a URL for another login.
+func as(t *testing.T, login, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.User = url.User("test_node")
+	u.User = url.User(login)
 	return u.String()
 }
 
@@ -53,7 +71,7 @@ func connected(t *testing.T, url string) *pgx.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close(t.Context()) })
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
 
@@ -110,6 +128,9 @@ func TestRoles_ANodeCannotChangeWhatHasHappened(t *testing.T) {
 		}
 	}
 	wantSound(t, l)
+	if _, err := l.Audit(t.Context()); err != nil {
+		t.Errorf("audit: %v", err)
+	}
 }
 
 func denied(err error) bool {
@@ -118,10 +139,18 @@ func denied(err error) bool {
 	return errors.As(err, &e) && e.Code == insufficientPrivilege
 }
 
-// Partitions that a node has made, after the rights were given, need none.
+// Partitions that a node has made, after the rights were given, need none. The
+// owner, with whose rights they are made, is no superuser.
 func TestRoles_NewPartitionsNeedNoGrant(t *testing.T) {
 	t.Parallel()
-	node := asNode(t, migrated(t))
+	database := servertest.SharedPostgres(t).Database(t)
+	run(t, database, makeRole("test_owner", "LOGIN CREATEROLE"))
+	run(t, database, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO test_owner', current_database()); END $$`)
+	owner := as(t, "test_owner", database)
+	if _, err := postgres.Migrate(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	node := asNode(t, owner)
 	clock := ledgertest.NewClock()
 	l := open(t, node, postgres.WithClock(clock.Now))
 	clock.Add(40 * 24 * time.Hour)
@@ -132,7 +161,7 @@ func TestRoles_NewPartitionsNeedNoGrant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := l.Notification(t.Context(), got[0].Tenant, got[0].ID); err != nil || n.Key == "" {
+	if n, err := l.Notification(t.Context(), "shop", got[0].ID); err != nil || n.Key == "" {
 		t.Errorf("read from a new partition: got %+v, %v", n, err)
 	}
 	clock.Add(40 * 24 * time.Hour)

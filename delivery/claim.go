@@ -70,7 +70,7 @@ func (w *work) outran(ans *claims.Answer) {
 	}
 	if ans.Status == claims.StatusDone {
 		w.e.log.Warn("closed from a tombstone: the ledger does not know what the claim does", "delivery", w.lease.ID.String(),
-			"outcome", ans.Outcome, "age", ans.Age, "cause", causeRewound)
+			"outcome", ans.Outcome, "age", ans.Age, "forgotten", w.lease.Maybe == 0)
 		w.finish(w.remembered(ans))
 		return
 	}
@@ -83,11 +83,13 @@ func (w *work) outran(ans *claims.Answer) {
 	w.wait(max(ans.Left, time.Second))
 }
 
-// remembered is the end that a tombstone gives to a delivery whose ledger has
-// forgotten it. It counts as an effect, without a permit to show for it: the
-// reason says why there is none.
+// remembered is the end that a tombstone gives to a delivery. Where the ledger
+// knows of an attempt that may have arrived, the tombstone is about that one:
+// its owner died before the outcome was written. Where it knows of none it has
+// forgotten one: that is put down as an effect, without a permit to show for it,
+// and its reason says why there is none.
 func (w *work) remembered(ans *claims.Answer) notifier.Completion {
-	c := notifier.Completion{State: notifier.StateUnknown, Reason: notifier.ReasonWorkerLost, Called: true,
+	c := notifier.Completion{State: notifier.StateUnknown, Reason: notifier.ReasonWorkerLost, Called: w.lease.Maybe == 0,
 		Attempt: notifier.Attempt{StartedAt: time.Now().Add(-ans.Age), Outcome: notifier.OutcomeUnknown, Reason: notifier.ReasonLedgerRewound}}
 	if ans.Outcome == notifier.OutcomeSent.String() {
 		c.State, c.Reason, c.Attempt.Outcome = notifier.StateSent, notifier.ReasonNone, notifier.OutcomeSent

@@ -7,10 +7,6 @@ import (
 	"github.com/seed-4b260dfd/notifier"
 )
 
-// callGrace is what a permit lasts beyond its call's time-out: time for the
-// outcome to be written before the sweep calls it unknown.
-const callGrace = 10 * time.Second
-
 // claimFirst makes one attempt in the order: record, then send. Whatever
 // happens, the provider is called at most once for this delivery.
 func (w *work) claimFirst(ctx context.Context) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,9 +51,16 @@ func newArena(t *testing.T, bin string, sim *simulate.Server, failover bool) *ar
 		a.toRedis = servertest.NewProxy(t, a.redis.Addr())
 		claims = a.toRedis.URL(a.redis.URL())
 	}
-	dir := installation(t, sim, 0, map[string]string{
-		"claim_first": chaosPolicy(notifier.OrderClaimFirst), "send_first": chaosPolicy(notifier.OrderSendFirst)})
+	policies := map[string]string{}
+	for _, order := range []notifier.Order{notifier.OrderClaimFirst, notifier.OrderSendFirst} {
+		policies[string(order)] = chaosPolicy(order, "1s")
+		policies[string(order)+"_long"] = chaosPolicy(order, "20s")
+	}
+	dir := installation(t, sim, 0, policies)
 	a.cluster = newCluster(t, bin, dir, 3, database, a.toLedger.URL(database), claims, "NOTIFIER_FAULT_DIR="+a.faults)
+	for _, s := range a.nodes {
+		s.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}
+	}
 	var err error
 	if a.ledger, err = postgres.Open(t.Context(), database); err != nil {
 		t.Fatal(err)
@@ -64,15 +72,15 @@ func newArena(t *testing.T, bin string, sim *simulate.Server, failover bool) *ar
 // chaosPolicy is a policy with the shortest waits. Its cap shows that no unit
 // is lost or counted twice: claim-first has one and needs it for the attempt
 // that takes a dead one's place; send-first counts what may have arrived.
-func chaosPolicy(order notifier.Order) string {
+func chaosPolicy(order notifier.Order, lease string) string {
 	limit := 1
 	if order == notifier.OrderSendFirst {
 		limit = 4
 	}
 	return fmt.Sprintf("order: %s\ndescription: For a test.\nchannels: [{channel: apns, template: note, send_timeout: 1s}]\n"+
-		"data: {text: {required: true}}\nlease: 1s\nexpires_after: 1h\n"+
+		"data: {text: {required: true}}\nlease: %s\nexpires_after: 1h\n"+
 		"retry: {initial: 50ms, factor: 1, max: 50ms, max_attempts: 20, max_unknown: 20}\n"+
-		"caps: [{name: hourly, per: [recipient], limit: %d, window: 1h}]\n", order, limit)
+		"caps: [{name: hourly-%s-%s, per: [recipient], limit: %d, window: 1h}]\n", order, lease, strings.ReplaceAll(string(order), "_", "-"), lease, limit)
 }
 
 // arm puts a fault at a step of the delivery with a key.
@@ -168,27 +176,16 @@ func (a *arena) dead() {
 	})
 }
 
-// stopped waits for a node that has stopped itself, and returns it.
-func (a *arena) stopped() (s *server) {
-	a.t.Helper()
-	eventually(a.t, "a node stops", func() bool {
-		i := slices.IndexFunc(a.nodes, func(s *server) bool { return processState(s.cmd.Process.Pid) == "T" })
-		if i >= 0 {
-			s = a.nodes[i]
-		}
-		return i >= 0
-	})
-	return s
-}
-
-// wake has a stopped node go on, and end all that it had begun: it is told to
-// drain, and started anew.
+// wake has a stopped node go on, and when it is well again end all that it had
+// begun: it is told to drain, and started anew.
 func (a *arena) wake(s *server) {
 	a.t.Helper()
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
-		if err := s.cmd.Process.Signal(signal); err != nil {
-			a.t.Fatal(err)
-		}
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		a.t.Fatal(err)
+	}
+	eventually(a.t, "a node that was woken is well", func() bool { return statusOf(strings.TrimPrefix(s.url(), "http://")+"/readyz") == http.StatusOK })
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		a.t.Fatal(err)
 	}
 	select {
 	case <-s.exited:

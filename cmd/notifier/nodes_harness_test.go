@@ -35,6 +35,9 @@ func newCluster(t testing.TB, bin, dir string, n int, database, ledger, claims s
 		c.nodes = append(c.nodes, newServer(t, bin, nodeFolder(t, dir, ledger, claims), env...))
 	}
 	c.each(func(s *server) { s.start() })
+	if t.Failed() {
+		t.FailNow()
+	}
 	return c
 }
 

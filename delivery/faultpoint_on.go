@@ -70,7 +70,9 @@ func strike(dir string, s step, d *notifier.Delivery) {
 	case "kill":
 		die()
 	case "stop":
+		// The stop reaches this thread a moment after it reaches the process.
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(20 * time.Millisecond)
 	case "hold":
 		for {
 			if _, err := os.Stat(name + ".go"); err == nil {

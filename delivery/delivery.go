@@ -69,9 +69,11 @@ const DefaultMaxInFlight = 100
 
 // Config is what an Engine is made of.
 type Config struct {
-	Ledger    Ledger
-	Claims    Claims
-	Caps      Caps
+	Ledger Ledger
+	Claims Claims
+	Caps   Caps
+	// Store is where Claims and Caps are, when other processes share it; else nil.
+	Store     Store
 	Policies  *policy.Set
 	Templates *templates.Set
 	Kinds     map[notifier.Channel]channels.Kind
@@ -118,6 +120,11 @@ type Engine struct {
 	// are being filled from the ledger: they would say yes too often.
 	store      storeHealth
 	rebuilding atomic.Bool
+	watch      watch
+	// misset says that the store is set in a way that weakens it, and blindUntil
+	// how long it does not remember what was sent before it lost its data.
+	misset     atomic.Bool
+	blindUntil atomic.Int64
 	// healthy is the instant of the last write that the ledger took.
 	healthy atomic.Int64
 	// calls is cancelled when draining has taken too long.
@@ -169,6 +176,9 @@ func New(cfg Config) (*Engine, error) {
 	if err := e.pauses.register(cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
+	if err := e.registerStore(cfg.Registerer); err != nil {
+		return nil, err
+	}
 	e.asserts = &assertions{failed: e.metrics.assertionsFailed, log: e.log}
 	e.calls, e.stopCalls = context.WithCancel(context.Background())
 	for ch, byName := range cfg.Accounts {
@@ -207,6 +217,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.askForPauses(ctx); err != nil {
 		return fmt.Errorf("ask for the pauses: %w", err)
 	}
+	if err := e.watchStore(ctx); err != nil {
+		return fmt.Errorf("look whether the ledger is the one it was: %w", err)
+	}
 	if err := e.recover(ctx); err != nil {
 		return fmt.Errorf("recover the ledger: %w", err)
 	}
@@ -214,6 +227,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	loops.Go(func() { e.sweepLoop(ctx) })
 	loops.Go(func() { e.pauseLoop(ctx) })
 	loops.Go(func() { e.pollLoop(ctx) })
+	loops.Go(func() { e.storeLoop(ctx) })
 	for _, a := range e.accounts {
 		loops.Go(func() { e.dispatch(ctx, a) })
 	}
@@ -247,11 +261,7 @@ func (e *Engine) Ready(context.Context) ([]string, error) {
 	case time.Since(time.Unix(0, e.healthy.Load())) > 3*sweepEvery+ledgerTimeout:
 		return nil, &notifier.Error{Code: notifier.CodeLedgerUnavailable, Message: "the ledger takes no writes"}
 	}
-	degraded := e.pauses.degraded()
-	if o := e.orphans.Load(); o != nil {
-		degraded = append(degraded, *o...)
-	}
-	return degraded, nil
+	return e.degraded(), nil
 }
 
 // write runs a ledger write on a context of its own, since what it records has

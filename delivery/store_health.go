@@ -1,19 +1,33 @@
 package delivery
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // storeHealth is what the calls to claims and caps say about their store.
 type storeHealth struct {
 	// failed is set while the last call had no answer.
 	failed atomic.Bool
-	// outages counts how often it was first seen to fail.
-	outages atomic.Int64
+	// began is when the first outage began that the caps have not made up for
+	// yet, in Unix nanoseconds; zero: there is none.
+	began atomic.Int64
+	// behind is set as soon as an outage is over: the caps lack what was spent
+	// meanwhile. Nil where nobody would make up for it.
+	behind *atomic.Bool
 }
 
 // note takes in how a call ended.
 func (h *storeHealth) note(err error) {
-	if failed := err != nil; h.failed.Load() != failed && h.failed.CompareAndSwap(!failed, failed) && failed {
-		h.outages.Add(1)
+	failed := err != nil
+	if h.failed.Load() == failed || !h.failed.CompareAndSwap(!failed, failed) {
+		return
+	}
+	switch {
+	case failed:
+		h.began.CompareAndSwap(0, time.Now().UnixNano())
+	case h.behind != nil:
+		h.behind.Store(true)
 	}
 }
 

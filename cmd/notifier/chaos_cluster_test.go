@@ -37,9 +37,9 @@ type arena struct {
 	ledger  *postgres.Ledger
 }
 
-func newArena(t *testing.T, bin string, sim *simulate.Server, failover bool) *arena {
+func newArena(t *testing.T, bin string, sim *simulate.Server, failover bool, env ...string) *arena {
 	t.Helper()
-	a := &arena{t: t, sim: sim, faults: t.TempDir(), postgres: servertest.NewPostgres(t)}
+	a := &arena{t: t, sim: sim, postgres: servertest.NewPostgres(t)}
 	database := a.postgres.Database(t)
 	a.toLedger = servertest.NewProxy(t, a.postgres.Addr())
 	var claims string
@@ -57,7 +57,7 @@ func newArena(t *testing.T, bin string, sim *simulate.Server, failover bool) *ar
 		policies[string(order)+"_long"] = chaosPolicy(order, "20s")
 	}
 	dir := installation(t, sim, 0, policies)
-	a.cluster = newCluster(t, bin, dir, 3, database, a.toLedger.URL(database), claims, "NOTIFIER_FAULT_DIR="+a.faults)
+	a.cluster = newCluster(t, bin, dir, 3, database, a.toLedger.URL(database), claims, env...)
 	for _, s := range a.nodes {
 		s.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}
 	}

@@ -61,7 +61,9 @@ func TestChaosMatrix(t *testing.T) {
 				var a *arena
 				for i := range from {
 					if a == nil {
-						a = newArena(t, bin, sim, n == arenas)
+						faults := t.TempDir()
+						a = newArena(t, bin, sim, n == arenas, "NOTIFIER_FAULT_DIR="+faults)
+						a.faults = faults
 					}
 					c := &cells[i]
 					played := a.play(c, i)

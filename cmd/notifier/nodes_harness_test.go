@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/channels/simulate"
@@ -93,10 +94,15 @@ func (c *cluster) atRest() {
 		c.t.Fatal(err)
 	}
 	defer l.Close()
-	eventually(c.t, "everything has ended", func() bool {
-		lanes, err := l.Lanes(c.t.Context())
+	var lanes map[notifier.Lane]time.Time
+	if within(patience, func() bool {
+		lanes, err = l.Lanes(c.t.Context())
 		return err == nil && len(lanes) == 0
-	})
+	}) {
+		return
+	}
+	backlog, _ := l.Backlog(c.t.Context())
+	c.t.Fatalf("after %s not everything has ended: the lanes are %v, %v; the backlog is %+v", patience, lanes, err, backlog)
 }
 
 // notes reads notifications from the ledger, without a node.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger/ledgertest"
 	"github.com/seed-4b260dfd/notifier/ledger/postgres"
 	"github.com/seed-4b260dfd/notifier/servertest"
 )
@@ -377,5 +378,56 @@ func TestRelease_ManyAtOnceLeaveNothing(t *testing.T) {
 	left, err := nodes[0].Lease(t.Context(), busyLane, n+1, "me")
 	if err != nil || len(left) != n {
 		t.Errorf("%d deliveries are due again, %v; want %d", len(left), err, n)
+	}
+}
+
+// A delivery that has waited is old, and when its next lease lapses too it is
+// far behind where leasing has got to: it is leased again all the same.
+func TestSweep_WhatIsOldIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	clock := ledgertest.NewClock()
+	l := open(t, migrated(t), postgres.WithClock(clock.Now))
+	lease := func() (got []notifier.Leased) {
+		t.Helper()
+		got, err := l.Lease(t.Context(), busyLane, 10, "me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	accept := func(key string) {
+		t.Helper()
+		in := intents(key, 1, notifier.OrderSendFirst)
+		in[0].ExpiresAt = time.Time{}
+		if _, err := l.Accept(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accept("old")
+	old := lease()[0]
+	if _, err := l.Return(t.Context(), "me", []notifier.Return{{Hold: old.Hold(), Reason: notifier.ReasonBackoff, After: 2 * time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(time.Minute)
+	accept("new")
+	lease()
+	// The watermark moves to the new one, a minute past the old.
+	for began := time.Now(); time.Since(began) < 500*time.Millisecond; {
+		lease()
+	}
+	clock.Add(time.Minute)
+	if got := lease(); len(got) != 1 || got[0].ID != old.ID {
+		t.Fatalf("leased %+v, want the old one", got)
+	}
+	clock.Add(2 * time.Minute)
+	if _, err := l.Sweep(t.Context(), 10, false); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, d := range lease() {
+		found = found || d.ID == old.ID
+	}
+	if !found {
+		t.Error("the old one is not leased again")
 	}
 }

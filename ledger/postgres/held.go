@@ -167,22 +167,14 @@ func (c *changes) takeOut(h *held) {
 	c.batch.Queue(fromQ, h.lane, [16]byte(h.id.Notification), h.id.Ordinal)
 }
 
-// requeue makes a delivery wait again: where it is when it is due at once, in
-// later otherwise. The fence stays, and so does the owner, for whoever asks
-// later what became of the lease.
+// requeue makes a delivery wait again, in later also when it is due at once: a
+// row that came from there, and is old, stands in q far behind the watermark,
+// where no lease would look for it. The fence stays, and so does the owner, for
+// whoever asks later what became of the lease.
 func (c *changes) requeue(h *held, ended string, reason notifier.Reason, after time.Duration) {
-	const (
-		atOnce = `UPDATE q SET status = 0, permit_fence = NULL, ended = $4, due = $5, tries = $6, maybe = $7, fails = $8
-			WHERE lane = $1 AND nid = $2 AND ch = $3`
-		wait = `WITH d AS (DELETE FROM q WHERE lane = $1 AND nid = $2 AND ch = $3 RETURNING *)
+	const wait = `WITH d AS (DELETE FROM q WHERE lane = $1 AND nid = $2 AND ch = $3 RETURNING *)
 			INSERT INTO later (lane, nid, ch, ord, capped, reason, fence, owner, ended, leased_at, due, expires_at, lease_time, terms, tries, maybe, fails, cancel)
 			SELECT lane, nid, ch, ord, capped, $9, fence, owner, $4, leased_at, $5, expires_at, lease_time, terms, $6, $7, $8, cancel FROM d`
-	)
 	c.l.lanes.forget(h.id)
-	args := []any{h.lane, [16]byte(h.id.Notification), h.id.Ordinal, ended, c.now.Add(after), h.tries, h.maybe, h.fails}
-	if after <= 0 && reason == notifier.ReasonDue {
-		c.batch.Queue(atOnce, args...)
-		return
-	}
-	c.batch.Queue(wait, append(args, reason)...)
+	c.batch.Queue(wait, h.lane, [16]byte(h.id.Notification), h.id.Ordinal, ended, c.now.Add(after), h.tries, h.maybe, h.fails, reason)
 }

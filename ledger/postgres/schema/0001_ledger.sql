@@ -109,7 +109,7 @@ CREATE TABLE q (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
   autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000);
 
--- What waits for a time or for something else. It is leased from here and never
+-- What waits for a time or for something else, and what came back. It is leased from here and never
 -- goes back into q unleased, so that no row of q appears behind the place
 -- where leasing has got to.
 CREATE TABLE later (

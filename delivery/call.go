@@ -38,9 +38,22 @@ func (w *work) call() (channels.Result, notifier.Attempt) {
 	}
 	w.e.metrics.attempt(l, res, w.started, saw)
 	return res, notifier.Attempt{
-		StartedAt: w.started, Outcome: res.Outcome, Reason: res.Reason,
+		StartedAt: w.started, Outcome: res.Outcome, Reason: w.repeated(res),
 		ProviderStatus: res.ProviderStatus, ProviderID: res.ProviderID,
 	}
+}
+
+// repeated is an attempt's reason. One that was sent has none, but for what a
+// ledger that went back in time may have sent before and forgotten: it was
+// accepted before that was found out, no tombstone stood in its way, and no
+// attempt of it is known.
+func (w *work) repeated(res channels.Result) notifier.Reason {
+	rewound := w.e.pauses.rewound.Load()
+	if res.Outcome != notifier.OutcomeSent || rewound == 0 || w.lease.Maybe > 0 || w.lease.AcceptedAt.UnixNano() >= rewound {
+		return res.Reason
+	}
+	w.e.metrics.possibleRepeats.WithLabelValues(w.lease.Type, string(w.lease.Lane.Channel), causeRewound).Inc()
+	return notifier.ReasonLedgerRewound
 }
 
 // send calls the channel. A channel that panics has perhaps sent: the outcome

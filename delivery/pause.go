@@ -39,6 +39,9 @@ type pauses struct {
 	mu      sync.Mutex
 	inForce atomic.Pointer[[]notifier.Pause]
 	heard   atomic.Pointer[reading]
+	// rewound is when the ledger was last found to have gone back in time, in
+	// Unix nanoseconds; 0: never, as far as this node knows.
+	rewound atomic.Int64
 	// echoes are pauses that have ended, and when to say so once more.
 	echoes map[string]time.Time
 	gauge  *prometheus.GaugeVec
@@ -180,6 +183,11 @@ func (e *Engine) know(list []notifier.Pause) {
 				p.echoes = map[string]time.Time{}
 			}
 			p.echoes[old.ID] = now.Add(pauseEcho)
+		}
+	}
+	for i := range list {
+		if list[i].Cause == notifier.PauseRewound {
+			p.rewound.Store(max(p.rewound.Load(), list[i].Since.UnixNano()))
 		}
 	}
 	p.inForce.Store(&list)

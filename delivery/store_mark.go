@@ -21,6 +21,11 @@ type Marker interface {
 	// new one then: the same again when nothing was committed meanwhile. Without
 	// a mark to look for it only gives one out.
 	Mark(ctx context.Context, was string) (is string, known bool, err error)
+	// Changes is how many times the ledger met another server than before. It
+	// leases and permits nothing until Trust says that the ledger was looked at
+	// after as many.
+	Changes() int64
+	Trust(changes int64)
 }
 
 // lineage is what a node knows of the marks.
@@ -42,11 +47,15 @@ func (e *Engine) checkLineage(ctx context.Context) error {
 	if !ok || e.cfg.Store == nil {
 		return nil
 	}
+	changes := marker.Changes()
 	l := &e.watch.lineage
 	if !l.asked {
 		now, err := e.mark(ctx, "", "")
 		if err != nil {
-			return nil // the store is away, and that is said elsewhere
+			// The store is away, and that is said elsewhere. Without a mark
+			// there is nothing to hold the ledger to.
+			marker.Trust(changes)
+			return nil
 		}
 		l.asked, l.newest = true, now
 	}
@@ -57,8 +66,13 @@ func (e *Engine) checkLineage(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("ask the ledger for its mark: %w", err)
 	case !known:
-		return e.rewound(ctx)
+		if err := e.rewound(ctx); err != nil {
+			return err
+		}
+		marker.Trust(changes)
+		return nil
 	}
+	marker.Trust(changes)
 	if l.lost {
 		e.log.Warn("the ledger that went back in time was resumed", "mark", is)
 	}

@@ -183,7 +183,15 @@ func (a *accepting) insert(ctx context.Context, which []int) (stored map[int]boo
 	if len(in.idx) == 0 {
 		return nil, nil
 	}
-	rows, err := a.l.hot.Query(ctx, acceptSQL, a.l.now(), a.floor, in.idx, in.tail, in.tenant, in.key, in.typ, in.recipient, in.ord,
+	conn, err := a.l.hot.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	if a.l.trust.check() != nil {
+		a.leaseNone(de.first)
+	}
+	rows, err := conn.Query(ctx, acceptSQL, a.l.now(), a.floor, in.idx, in.tail, in.tenant, in.key, in.typ, in.recipient, in.ord,
 		in.policy, in.fingerprint, in.parts, in.sendAt, in.expiresAt, in.keep, in.deliveries,
 		de.idx, de.ch, de.lane, de.terms, de.caps, de.address, de.content, de.collapse, de.effect, de.expiresAt, de.lease, de.first, owner)
 	if err != nil {
@@ -316,6 +324,14 @@ func (c *deliveryColumns) add(ctx context.Context, l *Ledger, i int, in *notifie
 }
 
 var errMissing = errors.New("the row is missing")
+
+// leaseNone has nothing leased in the same commit.
+func (a *accepting) leaseNone(first []bool) {
+	clear(first)
+	for i := range a.intents {
+		a.intents[i].Lease = notifier.FirstLease{}
+	}
+}
 
 // mine reports whether an id was made for an intent of this call.
 func (a *accepting) mine(i int, nid notifier.ID) bool {

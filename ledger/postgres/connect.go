@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -50,7 +51,8 @@ var readSettings = map[string]string{
 
 // connect opens a pool. A setting that the URL names itself wins, but for
 // synchronous_commit: the promise rests on it.
-func connect(ctx context.Context, address string, settings map[string]string, connections int32) (*pgxpool.Pool, error) {
+func connect(ctx context.Context, address string, settings map[string]string, connections int32,
+	met func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", redacted(err))
@@ -67,6 +69,7 @@ func connect(ctx context.Context, address string, settings map[string]string, co
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	cfg.MinIdleConns = 1
+	cfg.AfterConnect = met
 	cfg.HealthCheckPeriod = 5 * time.Second
 	// A standby takes no writes: of several hosts the primary is meant.
 	if cfg.ConnConfig.ValidateConnect == nil {

@@ -78,7 +78,12 @@ func (l *Ledger) Lease(ctx context.Context, lane notifier.Lane, limit int, owner
 // leaseOnce runs the statement once; more says that later had something due.
 func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, from notifier.ID, limit int, owner notifier.Owner) (
 	out []notifier.Leased, more bool, err error) {
-	rows, err := l.hot.Query(ctx, leaseSQL, l.now(), id, [16]byte(from), limit, owner)
+	conn, err := l.trusted(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, leaseSQL, l.now(), id, [16]byte(from), limit, owner)
 	if err != nil {
 		return nil, false, err
 	}
@@ -118,6 +123,7 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 	slices.SortFunc(all, func(a, b due) int {
 		return cmp.Or(a.at.Compare(b.at), slices.Compare(a.ID.Notification[:], b.ID.Notification[:]), cmp.Compare(a.ID.Ordinal, b.ID.Ordinal))
 	})
+	conn.Release()
 	for _, d := range all {
 		if d.Terms, err = l.words.termsFor(ctx, l.hot, d.terms, d.caps); err != nil {
 			return nil, false, err

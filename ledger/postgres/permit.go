@@ -33,9 +33,14 @@ func (l *Ledger) Permit(ctx context.Context, owner notifier.Owner, permits []not
 		for n, i := range which {
 			holds[n] = permits[i].Hold
 		}
+		conn, err := l.trusted(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("permit: %w", err)
+		}
 		got, err := l.guarded(ctx, holds, func(c *holdColumns) (pgx.Rows, error) {
-			return l.hot.Query(ctx, grant, l.now(), c.lane, c.nid, c.ch, c.fence, owner, lasts.Microseconds())
+			return conn.Query(ctx, grant, l.now(), c.lane, c.nid, c.ch, c.fence, owner, lasts.Microseconds())
 		})
+		conn.Release()
 		if err != nil {
 			return nil, fmt.Errorf("permit: %w", err)
 		}

@@ -38,6 +38,7 @@ type Ledger struct {
 	sweeps  sweeps
 	commits atomic.Int64
 	jobs    jobs
+	trust   trust
 }
 
 // Option changes how Open opens.
@@ -54,7 +55,7 @@ func Open(ctx context.Context, url string, options ...Option) (_ *Ledger, err er
 	for _, o := range options {
 		o(l)
 	}
-	if l.hot, err = connect(ctx, url, hotSettings, hotConnections); err != nil {
+	if l.hot, err = connect(ctx, url, hotSettings, hotConnections, l.trust.meet); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -62,7 +63,7 @@ func Open(ctx context.Context, url string, options ...Option) (_ *Ledger, err er
 			l.Close()
 		}
 	}()
-	if l.reads, err = connect(ctx, url, readSettings, readConnections); err != nil {
+	if l.reads, err = connect(ctx, url, readSettings, readConnections, nil); err != nil {
 		return nil, err
 	}
 	if err := checkSchema(ctx, l.hot); err != nil {

@@ -18,7 +18,7 @@ FUZZ_ONLY := .
 # What the tests are given: make test ARGS='-run TestAccept'
 ARGS :=
 
-.PHONY: help run test race servers lint generate check fuzz bench
+.PHONY: help run test race chaos servers lint generate check fuzz bench
 .PHONY: imports tidy format vet staticcheck exhaustive vulnerabilities
 
 help: ## list the targets
@@ -28,7 +28,10 @@ run: ## play the demo, then serve API and dashboard on 127.0.0.1:8080
 	go run ./cmd/notifier demo
 
 test: servers ## run every test
-	go test $(ARGS) ./...
+	go test -timeout 20m $(ARGS) ./...
+
+chaos: servers ## play every fault on three nodes over Postgres and Redis, hold latencies to their bounds, print the table
+	NOTIFIER_MEASURE=1 go test -count=1 -timeout 40m -v -run 'TestChaosMatrix|TestStalls|TestNodes|TestStorm|TestCrash' $(ARGS) ./cmd/notifier
 
 race: servers ## run every test under the race detector
 	go test -race $(ARGS) ./...

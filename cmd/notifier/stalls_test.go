@@ -22,12 +22,18 @@ import (
 const (
 	stalls    = 200
 	lateSends = 2
+	// fewStalls is how many there are where chaos is not what is asked for.
+	fewStalls = 48
 )
 
 // Processes that are stopped anywhere on a message's path, for longer than its
 // lease, and go on later as if nothing had been.
 func TestStalls(t *testing.T) {
 	t.Parallel()
+	stalls := stalls
+	if !measured {
+		stalls = fewStalls
+	}
 	bin := buildBinary(t, "faultpoint")
 	sim := startProviders(t)
 	var mu sync.Mutex
@@ -40,7 +46,7 @@ func TestStalls(t *testing.T) {
 				a := newArena(t, bin, sim, false)
 				var ids []string
 				for i := range stalls / arenas {
-					ids = append(ids, a.stall(n*stalls+i)...)
+					ids = append(ids, a.stall(n*1000+i)...)
 				}
 				a.atRest()
 				notes := a.notes(ids)
@@ -78,7 +84,7 @@ func TestStalls(t *testing.T) {
 	if lapsed < stalls/10 {
 		t.Errorf("%d leases lapsed: the stops hardly met a message", lapsed)
 	}
-	if late*100 > lateSends*stalls {
+	if late*100 > max(lateSends*stalls, 100) { // one is chance
 		t.Errorf("%d of %d stalls had a message leave after its lease, want at most %d %%", late, stalls, lateSends)
 	}
 	if int(counted) != evidence {

@@ -68,6 +68,9 @@ GRANT UPDATE (repeats) ON notification TO notifier_node;
 GRANT SELECT, INSERT, UPDATE, DELETE ON q, later TO notifier_node;
 GRANT SELECT, INSERT, UPDATE ON pause TO notifier_node;
 
+-- The mark is moved on once a second.
+GRANT SELECT, UPDATE ON mark TO notifier_node;
+
 -- Partitions are made and dropped by functions that run with their owner's
 -- rights; PUBLIC may call any function until it is told otherwise. Dropping
 -- spares every day with something unfinished or with a key still remembered.

@@ -38,6 +38,7 @@ type Ledger struct {
 	sweeps  sweeps
 	commits atomic.Int64
 	jobs    jobs
+	given   given
 	trust   trust
 }
 

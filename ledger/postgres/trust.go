@@ -25,6 +25,8 @@ type trust struct {
 	// changes counts the servers that were met, and trusted how many of them
 	// had been met when somebody last looked.
 	changes, trusted atomic.Int64
+	// watched says that there is somebody who looks.
+	watched atomic.Bool
 }
 
 // meet notes which server a new connection has reached.
@@ -45,7 +47,7 @@ func (t *trust) meet(ctx context.Context, c *pgx.Conn) error {
 
 // check refuses while nobody has looked at the server.
 func (t *trust) check() error {
-	if t.trusted.Load() < t.changes.Load() {
+	if t.watched.Load() && t.trusted.Load() < t.changes.Load() {
 		return errSuspect
 	}
 	return nil
@@ -70,8 +72,10 @@ func (l *Ledger) trusted(ctx context.Context) (*pgxpool.Conn, error) {
 func (l *Ledger) Changes() int64 { return l.trust.changes.Load() }
 
 // Trust says that the ledger has been looked at as it was after so many
-// Changes: that it has all its commits, or that claim-first is paused.
+// Changes: that it has all its commits, or that claim-first is paused. Who says
+// it once has to say it after every change.
 func (l *Ledger) Trust(changes int64) {
+	l.trust.watched.Store(true)
 	for {
 		was := l.trust.trusted.Load()
 		if was >= changes || l.trust.trusted.CompareAndSwap(was, changes) {

@@ -261,3 +261,20 @@ func (c *cluster) resume(t *testing.T, id string) {
 		t.Fatalf("resume: %s", res.Status)
 	}
 }
+
+// pauses lists the pauses in force.
+func (c *cluster) pauses(t *testing.T) []notifier.Pause {
+	t.Helper()
+	res, err := caller.Get(c.nodes[0].url() + "/v1/pauses")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var body struct {
+		Pauses []notifier.Pause `json:"pauses"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&body); err != nil {
+		t.Fatalf("pauses: %s, %v", res.Status, err)
+	}
+	return body.Pauses
+}

@@ -234,6 +234,7 @@ type message struct {
 	Recipient string                         `json:"recipient"`
 	To        map[string][]map[string]string `json:"to"`
 	Data      map[string]string              `json:"data"`
+	SendAt    time.Time                      `json:"send_at,omitzero"`
 }
 
 // address is the one address that a message goes to.

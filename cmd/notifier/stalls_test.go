@@ -134,7 +134,10 @@ func sentUnder(entries []simulate.Entry, delivery string, fence int64) *simulate
 }
 
 // metric sums a metric of a node over all its labels.
-func (s *server) metric(name string) (sum float64) {
+func (s *server) metric(name string) float64 { return s.metricWith(name, "") }
+
+// metricWith sums it over the labels in which a text stands.
+func (s *server) metricWith(name, label string) (sum float64) {
 	s.t.Helper()
 	res, err := caller.Get(s.url() + "/metrics")
 	if err != nil {
@@ -146,7 +149,7 @@ func (s *server) metric(name string) (sum float64) {
 		s.t.Fatalf("metrics: %s, %v", res.Status, err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, name); ok && (rest[0] == '{' || rest[0] == ' ') {
+		if rest, ok := strings.CutPrefix(line, name); ok && (rest[0] == '{' || rest[0] == ' ') && strings.Contains(rest, label) {
 			v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
 			if err != nil {
 				s.t.Fatal(err)

@@ -65,6 +65,7 @@ var graph = map[string]imports{
 		ours: []string{"redisscript"}, theirs: []string{goredis},
 		tests: []string{"caps/capstest", "servertest"},
 	},
+	"redisaudit":    {ours: []string{"redisscript"}, theirs: []string{goredis}, tests: []string{"servertest"}},
 	"caps/capstest": {ours: []string{"caps"}},
 
 	"channels": {ours: []string{".", "strictyaml"}, theirs: []string{http2}},

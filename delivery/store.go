@@ -120,24 +120,24 @@ func (e *Engine) look(running context.Context) {
 	w := &e.watch
 	ctx, cancel := context.WithTimeout(running, lookTimeout)
 	defer cancel()
-	if w.filled == nil { // a rebuild says itself when it has filled what Intact missed
-		intact, err := e.cfg.Store.Intact(ctx)
-		if running.Err() != nil {
-			return
+	// First, since one that takes no writes does not get further than that.
+	if time.Since(w.audited) >= auditEvery {
+		if faults, err := e.cfg.Store.Audit(ctx); err == nil {
+			w.audited = time.Now()
+			e.noteFaults(faults)
 		}
-		e.store.note(err)
-		e.noteDown(err)
-		if err != nil {
-			return
-		}
-		e.makeUp(running, intact)
 	}
-	if time.Since(w.audited) < auditEvery {
+	if w.filled != nil {
+		return // a rebuild is to say itself when it has filled what Intact missed
+	}
+	intact, err := e.cfg.Store.Intact(ctx)
+	if running.Err() != nil {
 		return
 	}
-	if faults, err := e.cfg.Store.Audit(ctx); err == nil {
-		w.audited = time.Now()
-		e.noteFaults(faults)
+	e.store.note(err)
+	e.noteDown(err)
+	if err == nil {
+		e.makeUp(running, intact)
 	}
 }
 

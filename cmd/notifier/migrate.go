@@ -33,8 +33,11 @@ func (c command) migrate(ctx context.Context, p *process, args []string) error {
 	for _, name := range applied {
 		fmt.Fprintf(p.stdout, "applied %s\n", name)
 	}
-	if err == nil && len(applied) == 0 {
+	if err != nil {
+		return cfg.withLedgerAdvice(err)
+	}
+	if len(applied) == 0 {
 		fmt.Fprintln(p.stdout, "nothing to do: the schema is this version's")
 	}
-	return err
+	return nil
 }

@@ -32,7 +32,7 @@ func commands() []command {
 		{"init", "[-simulated] DIR", "makes a configuration, and one policy with templates per order", (command).initialise},
 		{"check", "[-config FILE] [-policies DIR] [-templates DIR] [-strict] [-v]", "finds every mistake in configuration, policies and templates", (command).check},
 		{"render", "TYPE [-data name=value] [-data @file] [-locale L]", "shows what a type's templates give", (command).render},
-		{"serve", "[-config FILE] [-migrate]", "runs the service", (command).serve},
+		{"serve", "[-config FILE] [-migrate] [-restored]", "runs the service", (command).serve},
 		{"migrate", "[-config FILE]", "brings the schema of a Postgres ledger up to this version", (command).migrate},
 		{"simulate", "-dir DIR [-faults FILE]", "runs simulated providers", (command).simulate},
 		{"send", "-type T -recipient R -key K -to channel=address… [-data name=value…] [-wait 10s]", "sends through a server", (command).send},

@@ -37,6 +37,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	var from projectFlags
 	from.define(f, false)
 	migrates := f.Bool("migrate", false, "bring the schema of a Postgres ledger up to this version first")
+	restored := f.Bool("restored", false, "the ledger was put back to an older state: keep claim-first paused until a person resumes it")
 	if _, err := c.parse(p, f, args); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	if *migrates && pr.ledger == "" {
 		applied, err := postgres.Migrate(ctx, pr.Ledger)
 		if err != nil {
-			return err
+			return pr.withLedgerAdvice(err)
 		}
 		log.Info("the schema is this version's", "applied", applied)
 	}
@@ -71,6 +72,11 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
+	if *restored {
+		if err := stores.sayRestored(ctx, log); err != nil {
+			return err
+		}
+	}
 
 	accounts, closeAccounts, err := pr.Channels.openAccounts()
 	if err != nil {
@@ -85,6 +91,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		Ledger:     stores.ledger,
 		Claims:     stores.claims,
 		Caps:       stores.caps,
+		Store:      stores.watched,
 		Policies:   pr.policies,
 		Templates:  pr.templates,
 		Kinds:      pr.Channels.kinds(),

@@ -7,16 +7,20 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/caps"
 	"github.com/seed-4b260dfd/notifier/claims"
 	"github.com/seed-4b260dfd/notifier/delivery"
 	"github.com/seed-4b260dfd/notifier/ledger/postgres"
 	"github.com/seed-4b260dfd/notifier/ledger/sqlite"
+	"github.com/seed-4b260dfd/notifier/redisaudit"
 	"github.com/seed-4b260dfd/notifier/redisscript"
 )
 
@@ -29,6 +33,8 @@ type stores struct {
 	}
 	claims delivery.Claims
 	caps   delivery.Caps
+	// watched is Redis, for those who look after it; nil: there is none.
+	watched delivery.Store
 	// embedded says that this process is the only one.
 	embedded bool
 	// roundTrips counts those to Redis; nil: there is none.
@@ -44,12 +50,13 @@ type stores struct {
 // adds is then missing, and the service says so.
 func (c *config) openStores(ctx context.Context, log *slog.Logger) (*stores, error) {
 	if c.ledger != "" {
-		return c.openEmbedded(ctx)
+		return c.openEmbedded(ctx, log)
 	}
 	l, err := postgres.Open(ctx, c.Ledger)
 	if err != nil {
-		return nil, err
+		return nil, c.withLedgerAdvice(err)
 	}
+	log.Info("many nodes may share the stores", "ledger", place(c.Ledger), "ledger_id", l.LedgerID(), "claims", place(c.Claims))
 	s := &stores{ledger: l, close: []func() error{func() error { l.Close(); return nil }}}
 	client, err := redisscript.Open(c.Claims)
 	if err != nil {
@@ -67,12 +74,13 @@ func (c *config) openStores(ctx context.Context, log *slog.Logger) (*stores, err
 func (s *stores) useRedis(client redis.UniversalClient, ledgerID string) {
 	runner := redisscript.NewRunner(client)
 	s.claims, s.caps = claims.NewRedis(runner, ledgerID), caps.NewRedis(runner, ledgerID)
+	s.watched = redisaudit.New(client, ledgerID)
 	s.roundTrips = runner.RoundTrips
 }
 
 // openEmbedded opens the ledger's file, which belongs to this process from
 // here on.
-func (c *config) openEmbedded(ctx context.Context) (*stores, error) {
+func (c *config) openEmbedded(ctx context.Context, log *slog.Logger) (*stores, error) {
 	l, err := sqlite.Open(ctx, c.ledger)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -80,7 +88,39 @@ func (c *config) openEmbedded(ctx context.Context) (*stores, error) {
 	case err != nil:
 		return nil, err
 	}
+	log.Info("the ledger belongs to this process", "ledger", c.ledger, "claims", c.Claims)
 	return &stores{ledger: l, claims: claims.NewMemory(), caps: caps.NewMemory(), embedded: true, close: []func() error{l.Close}}, nil
+}
+
+// withLedgerAdvice says in one line what to do about a Postgres that is not
+// there: the driver's own error has one for each address that it tried.
+func (c *config) withLedgerAdvice(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("the ledger at %s: connection refused: start Postgres there, or set another ledger in %s", place(c.Ledger), configName)
+	}
+	return err
+}
+
+// place is where a URL leads: without user, password and options.
+func place(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	rest = rest[strings.LastIndex(rest, "@")+1:]
+	rest, _, _ = strings.Cut(rest, "?")
+	return scheme + "://" + rest
+}
+
+// sayRestored places the pause that keeps claim-first from sending again what
+// a ledger which was put back to an older state does not know to have been
+// sent. It is in force before the first lease, on every node, until a person
+// resumes it. Placed again meanwhile it stays one.
+func (s *stores) sayRestored(ctx context.Context, log *slog.Logger) error {
+	p, err := s.ledger.Pause(ctx, notifier.Pause{Order: notifier.OrderClaimFirst, Cause: notifier.PauseRewound,
+		Why: "started with -restored: the ledger may be older than what was sent", By: "serve -restored"})
+	if err != nil {
+		return fmt.Errorf("pause claim-first: %w", err)
+	}
+	log.Warn("every claim-first type is paused: look at what was sent since the backup, then resume", "pause", p.ID)
+	return nil
 }
 
 // Close closes all, the last first.

@@ -171,6 +171,9 @@ func (a *account) fill(p notifier.Priority, asked, got int) {
 // process knows from its own acceptances and returns.
 const pollEvery = time.Second
 
+// leaseRefused is how long a lane waits after a lease that failed.
+const leaseRefused = 200 * time.Millisecond
+
 // dispatch leases for one account as slots come free, until ctx ends.
 func (e *Engine) dispatch(ctx context.Context, a *account) {
 	timer := time.NewTimer(0)
@@ -184,7 +187,15 @@ func (e *Engine) dispatch(ctx context.Context, a *account) {
 				if err := e.leaseInto(ctx, a, p, n); err == nil {
 					continue
 				}
-				sleep = pollEvery
+				// Whoever wakes this account meanwhile wakes it for a ledger
+				// that has just refused: it is given time.
+				timer.Reset(leaseRefused)
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					return
+				}
+				continue
 			} else if n > 0 {
 				a.fill(p, n, 0)
 			}
@@ -211,7 +222,7 @@ func (e *Engine) leaseInto(ctx context.Context, a *account, p notifier.Priority,
 		// If it was written after all, the sweep returns the leases.
 		e.log.Error("lease", "channel", string(a.kind), "account", a.name, "err", err)
 		a.fill(p, n, 0)
-		a.dueIn(p, pollEvery)
+		a.dueIn(p, leaseRefused)
 		return err
 	}
 	if len(leased) > n {

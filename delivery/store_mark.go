@@ -98,6 +98,8 @@ func (e *Engine) rewound(ctx context.Context) error {
 	l := &e.watch.lineage
 	if !l.lost {
 		l.lost = true
+		// It will give out fences again that this process has seen.
+		e.asserts.forget()
 		e.log.Error("the ledger went back in time: it lacks commits that it had acknowledged; claim_first is paused until a person resumes it",
 			"mark", l.newest, "cause", causeRewound)
 	}

@@ -44,12 +44,12 @@ func (w *work) call() (channels.Result, notifier.Attempt) {
 }
 
 // repeated is an attempt's reason. One that was sent has none, but for what a
-// ledger that went back in time may have sent before and forgotten: it was
-// accepted before that was found out, no tombstone stood in its way, and no
-// attempt of it is known.
+// ledger that went back in time may have sent before and forgotten, the key
+// included: it was accepted before a person said to go on, no tombstone stood in
+// its way, and no attempt of it is known.
 func (w *work) repeated(res channels.Result) notifier.Reason {
 	rewound := w.e.pauses.rewound.Load()
-	if res.Outcome != notifier.OutcomeSent || rewound == 0 || w.lease.Maybe > 0 || w.lease.AcceptedAt.UnixNano() >= rewound {
+	if res.Outcome != notifier.OutcomeSent || w.lease.Maybe > 0 || w.lease.AcceptedAt.UnixNano() >= rewound {
 		return res.Reason
 	}
 	w.e.metrics.possibleRepeats.WithLabelValues(w.lease.Type, string(w.lease.Lane.Channel), causeRewound).Inc()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -39,8 +40,9 @@ type pauses struct {
 	mu      sync.Mutex
 	inForce atomic.Pointer[[]notifier.Pause]
 	heard   atomic.Pointer[reading]
-	// rewound is when the ledger was last found to have gone back in time, in
-	// Unix nanoseconds; 0: never, as far as this node knows.
+	// rewound is until when the ledger's word on what it has accepted and sent is
+	// not to be relied on, in Unix nanoseconds: while it is paused for having
+	// gone back in time there is no end to that. 0: it never was.
 	rewound atomic.Int64
 	// echoes are pauses that have ended, and when to say so once more.
 	echoes map[string]time.Time
@@ -185,10 +187,11 @@ func (e *Engine) know(list []notifier.Pause) {
 			p.echoes[old.ID] = now.Add(pauseEcho)
 		}
 	}
-	for i := range list {
-		if list[i].Cause == notifier.PauseRewound {
-			p.rewound.Store(max(p.rewound.Load(), list[i].Since.UnixNano()))
-		}
+	switch rewound := slices.ContainsFunc(list, func(one notifier.Pause) bool { return one.Cause == notifier.PauseRewound }); {
+	case rewound:
+		p.rewound.Store(math.MaxInt64)
+	case p.rewound.Load() == math.MaxInt64:
+		p.rewound.Store(now.UnixNano())
 	}
 	p.inForce.Store(&list)
 	heard := readClocks()

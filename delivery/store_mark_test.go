@@ -120,11 +120,11 @@ func TestRewound_AtTheStartBeforeAnyLease(t *testing.T) {
 	}
 	ledger.mu.Unlock()
 	w.putAway(due) // leased, and handed back
+	w.resume(persons.ID)
 	if n := w.provider.requests(); n != 0 {
 		t.Errorf("got %d requests, want none before it is resumed", n)
 	}
 	wantRewound(t, w, s)
-	w.resume(persons.ID)
 	if d := w.settled(due); d.State != notifier.StateSent {
 		t.Errorf("got %s %s after it was resumed, want sent", d.State, d.Reason)
 	}

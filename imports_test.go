@@ -118,7 +118,7 @@ var graph = map[string]imports{
 	"cmd/notifier": {
 		ours:   []string{everything},
 		theirs: []string{prometheus, jsonv2, "github.com/sideshow/apns2", http2, sys, goredis},
-		tests:  []string{pgx, "modernc.org/sqlite", "modernc.org/libc"}, // looks into the file that a killed server left, and at its syncs
+		tests:  []string{pgx, yaml, "modernc.org/sqlite", "modernc.org/libc"}, // looks into the file that a killed server left, and at its syncs
 	},
 }
 

@@ -125,6 +125,17 @@ func (a *account) release(p notifier.Priority) {
 	}
 }
 
+// hasRoom reports whether a slot is free, and no pause holds it so.
+func (a *account) hasRoom() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	used := 0
+	for _, n := range a.used {
+		used += n
+	}
+	return used < a.slots && !a.paused.Load()
+}
+
 // next takes slots for the first lane that has something due, and reports how
 // many: the caller leases as much and gives back what it did not fill. With
 // nothing to lease it returns when to look again.
@@ -170,6 +181,11 @@ func (a *account) fill(p notifier.Priority, asked, got int) {
 // pollEvery is how often the ledger is asked what is due, beside what this
 // process knows from its own acceptances and returns.
 const pollEvery = time.Second
+
+// pollSoon is how often it is asked while it had something due that this
+// process has slots for: another node accepts more than it can send, and what
+// it accepts next would wait here for the rest of the second.
+const pollSoon = 150 * time.Millisecond
 
 // leaseRefused is how long a lane waits after a lease that failed.
 const leaseRefused = 200 * time.Millisecond
@@ -254,32 +270,38 @@ func (e *Engine) start(a *account, l *notifier.Leased, since reading) {
 	})
 }
 
-// pollLoop asks the ledger which lanes have something due: after a restart, and
-// for whatever this process did not note itself.
+// pollLoop asks the ledger which lanes have something due: after a restart, for
+// what other nodes accepted, and for whatever this process did not note itself.
 func (e *Engine) pollLoop(ctx context.Context) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
 		lanes, err := e.cfg.Ledger.Lanes(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.log.Error("ask for the lanes", "err", err)
 		}
+		wait, now := pollEvery, time.Now()
 		var orphans []string
 		for lane, due := range lanes {
-			if a := e.accounts[accountKey{lane.Channel, lane.Account}]; a != nil {
-				a.dueAt(lane.Priority, due)
+			a := e.accounts[accountKey{lane.Channel, lane.Account}]
+			if a == nil {
+				orphans = append(orphans, "account:"+string(lane.Channel)+"."+lane.Account)
 				continue
 			}
-			orphans = append(orphans, "account:"+string(lane.Channel)+"."+lane.Account)
+			if !e.cfg.SoleOwner && !due.After(now) && a.hasRoom() {
+				wait = pollSoon
+			}
+			a.dueAt(lane.Priority, due)
 		}
 		if err == nil {
 			e.orphaned(orphans)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+		timer.Reset(wait)
 	}
 }
 

@@ -5,16 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sideshow/apns2"
-	"github.com/sideshow/apns2/token"
 
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/channels"
@@ -22,11 +21,8 @@ import (
 
 // Sender sends through one account, over one connection.
 type Sender struct {
-	transport http.RoundTripper
-	key       *token.Token
-	// host is where requests go; the path is the device's.
-	host  url.URL
-	topic []string
+	client *apns2.Client
+	topic  string
 	// named says that our ids go along in headers. Apple has no use for them;
 	// what stands in for Apple writes them into its log.
 	named bool
@@ -42,26 +38,25 @@ func New(cfg Config) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	// This error is dropped later on, when a token is replaced.
+	// apns2 drops this error later on, and would send without a token.
 	if _, err := key.Generate(); err != nil {
 		return nil, fmt.Errorf("sign a token with %q: %w", cfg.KeyFile, err)
-	}
-	host, err := url.Parse(cfg.host())
-	if err != nil {
-		return nil, fmt.Errorf("read the endpoint: %w", err)
 	}
 	hc, err := channels.NewClient(cfg.AccountConfig, channels.HTTP2)
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{transport: hc.Transport, key: key, host: *host, topic: []string{cfg.Topic}, named: cfg.Endpoint != ""}, nil
+	hc.Transport = exact{hc.Transport}
+	return &Sender{
+		client: &apns2.Client{Host: cfg.host(), Token: key, HTTPClient: hc},
+		topic:  cfg.Topic,
+		named:  cfg.Endpoint != "",
+	}, nil
 }
 
 // Close lets the idle connection go.
 func (s *Sender) Close() error {
-	if c, ok := s.transport.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
+	s.client.HTTPClient.CloseIdleConnections()
 	return nil
 }
 
@@ -72,13 +67,9 @@ func (s *Sender) Send(ctx context.Context, c *channels.Call) channels.Result {
 		return channels.Result{Outcome: notifier.OutcomeRejected, Reason: notifier.ReasonBadContent,
 			ProviderStatus: "the stored content is not a push"}
 	}
-	used := s.key.GenerateIfExpired()
-	// The transport and not a client: there are no cookies and no redirects to
-	// follow, and the context has the time-out. What is answered is in the guard.
-	resp, err := s.transport.RoundTrip(s.request(channels.WithGuard(ctx, c.Guard), c, stored, used))
-	if err == nil {
-		resp.Body.Close()
-	}
+	used := s.client.Token.GenerateIfExpired()
+	ctx = context.WithValue(channels.WithGuard(ctx, c.Guard), partsKey{}, s.parts(c, stored))
+	_, err = s.client.PushWithContext(ctx, s.notification(c.Delivery, stored))
 	a := c.Guard.Answer()
 	if a == nil {
 		return channels.TransportResult(err, c.Guard)
@@ -86,58 +77,38 @@ func (s *Sender) Send(ctx context.Context, c *channels.Call) channels.Result {
 	res, expired := read(a, time.Now())
 	if expired {
 		// Where a new token does not help, somebody has to look at the clock.
-		if res.Again = renew(s.key, used, time.Now()); !res.Again {
+		if res.Again = renew(s.client.Token, used, time.Now()); !res.Again {
 			res.Reason = notifier.ReasonBadCredentials
 		}
 	}
 	return res
 }
 
-// Values of headers, made once.
-var (
-	contentType = []string{"application/json; charset=utf-8"}
-	atOnce      = []string{strconv.Itoa(apns2.PriorityHigh)}
-	whenHandy   = []string{strconv.Itoa(apns2.PriorityLow)}
-	anAlert     = []string{string(apns2.PushTypeAlert)}
-	aWakeUp     = []string{string(apns2.PushTypeBackground)}
-)
-
-// request is made by hand and not by apns2, which encodes the payload again,
-// with escapes for HTML that make it grow past the limit that was checked.
-// https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
-func (s *Sender) request(ctx context.Context, c *channels.Call, stored content, bearer string) *http.Request {
-	d := c.Delivery
-	only := func(value string) []string { return []string{value} }
-	h := http.Header{
-		"Authorization":   only("bearer " + bearer),
-		"Content-Type":    contentType,
-		"Apns-Topic":      s.topic,
-		"Apns-Id":         only(notifier.UUID(d.EffectKey)),
-		"Apns-Expiration": only(strconv.FormatInt(expiration(d.ExpiresAt).Unix(), 10)),
+// notification is the request's headers; the body follows in parts.
+func (s *Sender) notification(d *notifier.Delivery, stored content) *apns2.Notification {
+	n := &apns2.Notification{
+		ApnsID:      notifier.UUID(d.EffectKey),
+		DeviceToken: d.Address.Value,
+		Topic:       s.topic,
+		Expiration:  expiration(d.ExpiresAt),
+		Priority:    apns2.PriorityHigh,
+		PushType:    apns2.PushTypeAlert,
+		// exact sends the stored payload. Encoding that one here would be for nothing.
+		Payload: placeholder,
 	}
 	if stored.PushType == pushBackground {
 		// A background push with priority 10 is an error, and there is nothing
 		// on the screen that it could replace.
-		h["Apns-Priority"], h["Apns-Push-Type"] = whenHandy, aWakeUp
-	} else {
-		h["Apns-Priority"], h["Apns-Push-Type"] = atOnce, anAlert
-		h["Apns-Collapse-Id"] = only(collapseID(d))
+		n.Priority, n.PushType = apns2.PriorityLow, apns2.PushTypeBackground
+		return n
 	}
-	if s.named {
-		h["X-Delivery"], h["X-Attempt"] = only(d.ID.String()), only(strconv.FormatInt(c.Fence, 10))
-	}
-	u := s.host
-	u.Path += "/3/device/" + d.Address.Value
-	r := &http.Request{
-		Method: http.MethodPost, URL: &u, Host: u.Host, Header: h,
-		Body: io.NopCloser(bytes.NewReader(stored.Payload)), ContentLength: int64(len(stored.Payload)),
-	}
-	return r.WithContext(ctx)
+	n.CollapseID = collapseID(d)
+	return n
 }
 
-// expiration is never before 1970: Apple may take that for a header that is not
-// there, and then stores the push for as long as it likes. One second into 1970
-// means: try once, store nothing.
+// expiration is never zero: apns2 leaves the header out for any time that is
+// not after 1970 began, and Apple then stores the push for as long as it
+// likes. One second into 1970 means: try once, store nothing.
 func expiration(t time.Time) time.Time {
 	if first := time.Unix(1, 0); t.Before(first) {
 		return first
@@ -162,4 +133,48 @@ func collapseID(d *notifier.Delivery) string {
 	}
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
+}
+
+// parts is what apns2 has no room for.
+type parts struct {
+	payload           []byte
+	delivery, attempt string
+}
+
+type partsKey struct{}
+
+func (s *Sender) parts(c *channels.Call, stored content) *parts {
+	p := &parts{payload: stored.Payload}
+	if s.named {
+		p.delivery, p.attempt = c.Delivery.ID.String(), strconv.FormatInt(c.Fence, 10)
+	}
+	return p
+}
+
+// placeholder is the payload that apns2 is given to encode.
+const placeholder = "{}"
+
+// exact sends the stored payload in place of what apns2 encodes: its escapes for
+// HTML would make a payload grow, and it can pass the limit that was checked.
+type exact struct{ next http.RoundTripper }
+
+func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
+	p, _ := req.Context().Value(partsKey{}).(*parts)
+	if p == nil {
+		return nil, errors.New("the request carries no payload")
+	}
+	// Nobody else has this request's headers: apns2 has just made them.
+	r := req.WithContext(req.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(p.payload)), int64(len(p.payload))
+	if p.delivery != "" {
+		r.Header.Set("X-Delivery", p.delivery)
+		r.Header.Set("X-Attempt", p.attempt)
+	}
+	return e.next.RoundTrip(r)
+}
+
+func (e exact) CloseIdleConnections() {
+	if c, ok := e.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }

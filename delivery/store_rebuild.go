@@ -37,7 +37,7 @@ func (e *Engine) makeUp(ctx context.Context, intact bool) {
 			w.from = from
 		}
 	}
-	w.known = true
+	w.known = intact
 	if w.from.IsZero() {
 		return
 	}
@@ -113,11 +113,11 @@ func (e *Engine) rebuilt(ctx context.Context, err error) {
 	w.filled = nil
 	if err != nil {
 		if ctx.Err() == nil {
-			e.log.Error("rebuild the caps", "err", err)
+			e.log.Warn("rebuild the caps, again in a second", "err", err)
 		}
 		return
 	}
-	w.from = time.Time{}
+	w.from, w.known = time.Time{}, true
 	e.rebuilding.Store(false)
 	if e.store.began.Load() != 0 {
 		e.rebuilding.Store(true) // away again meanwhile: the next look makes up for that

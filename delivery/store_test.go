@@ -31,7 +31,9 @@ type sharedStore struct {
 	// filling, when set, holds up Filled until it is closed.
 	filling chan struct{}
 	fills   int
-	reg     *prometheus.Registry
+	// refuse is how many times Filled fails first.
+	refuse int
+	reg    *prometheus.Registry
 }
 
 func newSharedStore() *sharedStore {
@@ -87,7 +89,13 @@ func (s *sharedStore) Filled(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	s.set(func() { s.intact, s.fills = true, s.fills+1 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse > 0 {
+		s.refuse--
+		return errAway
+	}
+	s.intact, s.fills = true, s.fills+1
 	return nil
 }
 
@@ -224,6 +232,16 @@ func TestStore_AnOutageIsMadeUpFor(t *testing.T) {
 			w.wantCapped("b")
 		})
 	}
+}
+
+// What nobody has ever filled was not lost, however long it takes to fill it.
+func TestStore_NeverFilledIsNotLost(t *testing.T) {
+	t.Parallel()
+	s := newSharedStore()
+	s.intact, s.refuse = false, 2
+	w := newWorld(t, s.use)
+	until(t, "it is filled", func() bool { return !slices.Contains(w.degraded(), "caps_rebuilding") })
+	w.awaitDegraded(s.reg)
 }
 
 func TestStore_RebuildThatFailsIsBegunAgain(t *testing.T) {

@@ -117,7 +117,7 @@ var pauseRows = []row{
 	}},
 	{"an id that never was is not found", func(w *world) {
 		p := w.pause(notifier.Pause{Type: "digest"})
-		for _, id := range []string{"", "pau_", p.ID + "0", strings.ToUpper(p.ID)} {
+		for _, id := range []string{"", "pau_", foul, p.ID + "0", strings.ToUpper(p.ID)} {
 			if _, err := w.l.Resume(w.ctx, id); !notFound(err) {
 				w.Errorf("resume %q: got %v, want not found", id, err)
 			}

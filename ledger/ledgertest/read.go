@@ -46,6 +46,9 @@ var readRows = []row{
 		if _, err := w.l.ByKey(w.ctx, "other", "k"); !notFound(err) {
 			w.Errorf("another tenant's key: got %v", err)
 		}
+		if _, err := w.l.ByKey(w.ctx, tenant, foul); !notFound(err) {
+			w.Errorf("a key that is no text: got %v", err)
+		}
 		if _, err := w.l.ByKey(w.ctx, tenant, "other"); !notFound(err) {
 			w.Errorf("unknown key: got %v", err)
 		}

@@ -23,6 +23,18 @@ func refused(h notifier.Hold) notifier.Return {
 }
 
 var returnRows = []row{
+	{"whatever the provider said, its return is written down", func(w *world) {
+		l := w.leased(sendFirst)
+		b := notifier.Return{Hold: l.Hold(), Reason: notifier.ReasonBackoff, Maybe: true, Record: true,
+			Attempt: notifier.Attempt{ProviderStatus: foul, ProviderID: foul}}
+		if s := w.giveBack(me, b); s.Verdict != notifier.VerdictDone {
+			w.Errorf("got %+v, want it done", s)
+		}
+		w.witness(you, notifier.Evidence{Hold: l.Hold(), Kind: notifier.EvidenceLate, Attempt: b.Attempt})
+		if n := len(w.state(l.ID).Attempts); n != 2 {
+			w.Errorf("got %d attempts, want 2", n)
+		}
+	}},
 	{"a lease comes back with reason and time", func(w *world) {
 		l := w.leased(sendFirst)
 		got := w.giveBack(me, notifier.Return{Hold: l.Hold(), Reason: notifier.ReasonThrottled, After: time.Minute})

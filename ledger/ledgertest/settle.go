@@ -17,7 +17,20 @@ func bothOrders(test func(*world, notifier.Order)) func(*world) {
 	}
 }
 
+// foul is what a provider may answer: no text at all.
+const foul = "550 \xff\x00 no"
+
 var completeRows = []row{
+	{"whatever the provider said, its outcome is written down", func(w *world) {
+		l := w.leased(sendFirst)
+		c := w.sent(l.Hold())
+		c.Attempt.ProviderStatus, c.Attempt.ProviderID = foul, foul
+		if s := w.complete(me, c); s.Verdict != notifier.VerdictDone {
+			w.Errorf("got %+v, want it done", s)
+		}
+		w.wantState(l.ID, notifier.StateSent, notifier.ReasonNone, 1)
+		w.read(l.ID.Notification)
+	}},
 	{"a claim-first delivery ends without a call from what a tombstone says", func(w *world) {
 		l := w.leased(claimFirst)
 		c := notifier.Completion{Hold: l.Hold(), State: notifier.StateUnknown, Reason: notifier.ReasonWorkerLost}

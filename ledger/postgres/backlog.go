@@ -74,7 +74,11 @@ func (l *Ledger) Backlog(ctx context.Context) ([]notifier.Backlog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count the backlog: %w", err)
 	}
-	l.gauges.last, l.gauges.took, l.gauges.at = got, time.Since(began), time.Now()
+	took, err := l.cost(ctx, time.Since(began))
+	if err != nil {
+		return nil, fmt.Errorf("count the backlog: %w", err)
+	}
+	l.gauges.last, l.gauges.took, l.gauges.at = got, took, time.Now()
 	return got, nil
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -138,9 +139,16 @@ func (e *ends) add(c *notifier.Completion) {
 	}
 	e.state, e.reason = append(e.state, string(c.State)), append(e.reason, string(c.Reason))
 	e.outcome, e.attemptReason = append(e.outcome, outcome), append(e.attemptReason, string(a.Reason))
-	e.status, e.ref = append(e.status, a.ProviderStatus), append(e.ref, a.ProviderID)
+	e.status, e.ref = append(e.status, text(a.ProviderStatus)), append(e.ref, text(a.ProviderID))
 	e.called, e.arrived = append(e.called, c.Called), append(e.arrived, c.Called && mayHaveArrived(a.Outcome))
 	e.started = append(e.started, orNull(a.StartedAt))
+}
+
+// text is what somebody else said, as Postgres takes it: a column of text holds
+// no NUL and nothing that is not UTF-8, and an outcome that cannot be written
+// down is a message that is sent again.
+func text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // mayHaveArrived says whether a call that ended so counts as an effect.
@@ -166,7 +174,7 @@ func (l *Ledger) Witness(ctx context.Context, owner notifier.Owner, evidence []n
 	for i := range evidence {
 		e := &evidence[i]
 		batch.Queue(insert, l.now(), [16]byte(e.ID.Notification), e.ID.Ordinal, e.Fence, owner, e.Kind, e.Attempt.Outcome.String(),
-			e.Attempt.Reason, e.Attempt.ProviderStatus, e.Attempt.ProviderID, orNull(e.Attempt.StartedAt))
+			e.Attempt.Reason, text(e.Attempt.ProviderStatus), text(e.Attempt.ProviderID), orNull(e.Attempt.StartedAt))
 	}
 	if err := l.hot.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("keep evidence: %w", err)

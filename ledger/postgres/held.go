@@ -139,7 +139,7 @@ func (c *changes) record(h *held, ended, outcome string, a notifier.Attempt, may
 			spentAt = &a.StartedAt
 		}
 	}
-	c.batch.Queue(insert, [16]byte(h.id.Notification), h.id.Ordinal, h.fence, h.owner, ended, outcome, a.Reason, maybe, a.ProviderStatus, a.ProviderID,
+	c.batch.Queue(insert, [16]byte(h.id.Notification), h.id.Ordinal, h.fence, h.owner, ended, outcome, a.Reason, maybe, text(a.ProviderStatus), text(a.ProviderID),
 		orNull(a.StartedAt), c.now, h.maybe, spentAt)
 }
 

@@ -80,7 +80,7 @@ func readPauses(ctx context.Context, db querier, text string, args ...any) (out 
 // two of them leaves the rest to the next.
 func (l *Ledger) Resume(ctx context.Context, id string) (notifier.Pause, error) {
 	const resume = `UPDATE pause p SET resumed_at = coalesce(resumed_at, ` + sqlNow + `), released = false WHERE id = $2 RETURNING ` + pauseColumns
-	got, err := readPauses(ctx, l.hot, resume, l.now(), id)
+	got, err := readPauses(ctx, l.hot, resume, l.now(), text(id))
 	if err != nil {
 		return notifier.Pause{}, fmt.Errorf("resume: %w", err)
 	}

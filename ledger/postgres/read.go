@@ -21,6 +21,9 @@ func (l *Ledger) Notification(ctx context.Context, tenant string, id notifier.ID
 // ByKey is Notification for the newest notification of a key, as long as the
 // key is remembered.
 func (l *Ledger) ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error) {
+	if key != text(key) {
+		return nil, &notifier.Error{Code: notifier.CodeNotFound, Message: "there is no such notification"} // no key is like this
+	}
 	return l.read(ctx, `n.nid = (SELECT i.nid FROM idem i WHERE i.tenant = $1 AND i.key = $2)`, tenant, key)
 }
 

@@ -33,10 +33,29 @@ func (s *sweeps) tired() bool {
 	return s.took > noticeable && time.Since(s.at) < rest*s.took
 }
 
-func (s *sweeps) note(began time.Time) {
+func (s *sweeps) note(took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.took, s.at = time.Since(began), time.Now()
+	s.took, s.at = took, time.Now()
+}
+
+// long is the size of a queue, in bytes, from which on reading all of it is
+// what takes time, and not a machine that is busy.
+const long = 16 << 20
+
+// cost is what a look through the queue that took so long is put down as.
+func (l *Ledger) cost(ctx context.Context, took time.Duration) (time.Duration, error) {
+	if took <= noticeable {
+		return took, nil
+	}
+	var size int64
+	if err := l.reads.QueryRow(ctx, `SELECT pg_relation_size('q')`).Scan(&size); err != nil {
+		return 0, fmt.Errorf("ask for the size of the queue: %w", err)
+	}
+	if size < long {
+		return 0, nil
+	}
+	return took, nil
 }
 
 // Sweep closes up to limit lapsed leases (T8) and permits (T8'). The order on
@@ -59,7 +78,11 @@ func (l *Ledger) Sweep(ctx context.Context, limit int, all bool) ([]notifier.Swe
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	l.sweeps.note(began)
+	took, err := l.cost(ctx, time.Since(began))
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	l.sweeps.note(took)
 	return out, nil
 }
 

@@ -32,8 +32,8 @@ func TestRedis_BytesPerClaim(t *testing.T) {
 		nodes []*servertest.Redis
 		most  float64
 	}{
-		"one server": {alone.URL(), []*servertest.Redis{alone}, 220},
-		"cluster":    {cluster.URL(), cluster.Nodes(), 280},
+		"one server": {alone.URL(), []*servertest.Redis{alone}, 215 * 1.05},
+		"cluster":    {cluster.URL(), cluster.Nodes(), 260 * 1.05},
 	} {
 		s := claims.NewRedis(newRunner(t, c.url), ledgerID)
 		empty := usedMemory(t, c.nodes)

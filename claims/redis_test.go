@@ -108,22 +108,7 @@ func TestRedis_LostReplyOfEach(t *testing.T) {
 	server := servertest.SharedRedis(t)
 	proxy := servertest.NewProxy(t, server.Addr())
 	near, far := newRunner(t, server.URL()), newRunner(t, proxy.URL(server.URL()))
-	first, second := claim(1, "a"), claim(2, "b")
-	for name, steps := range map[string][]step{
-		"acquire":       {acquire(first)},
-		"acquire held":  {acquire(first), acquire(second)},
-		"acquire stale": {acquire(second), acquire(first)},
-		"acquire done":  {settle(first, "sent"), acquire(second)},
-		"next":          {next("a")},
-		"next held":     {acquire(first), next("b")},
-		"renew":         {acquire(first), renew(first)},
-		"renew lost":    {acquire(second), renew(first)},
-		"release":       {acquire(first), release(first)},
-		"release other": {acquire(second), release(first)},
-		"settle":        {acquire(first), settle(first, "sent")},
-		"settle over":   {settle(first, "unknown"), settle(second, "sent")},
-		"settle under":  {settle(second, "sent"), settle(first, "unknown")},
-	} {
+	for name, steps := range lossCases() {
 		run := func(r *redisscript.Runner, lossy bool) (answers []any) {
 			prefix := rand.Text()
 			s := claims.NewRedis(r, prefix)
@@ -150,6 +135,26 @@ func TestRedis_LostReplyOfEach(t *testing.T) {
 				t.Errorf("%s: answer %d: got %+v, want %+v", name, i, got[i], want[i])
 			}
 		}
+	}
+}
+
+// lossCases are calls of which the last one loses its reply.
+func lossCases() map[string][]step {
+	first, second := claim(1, "a"), claim(2, "b")
+	return map[string][]step{
+		"acquire":       {acquire(first)},
+		"acquire held":  {acquire(first), acquire(second)},
+		"acquire stale": {acquire(second), acquire(first)},
+		"acquire done":  {settle(first, "sent"), acquire(second)},
+		"next":          {next("a")},
+		"next held":     {acquire(first), next("b")},
+		"renew":         {acquire(first), renew(first)},
+		"renew lost":    {acquire(second), renew(first)},
+		"release":       {acquire(first), release(first)},
+		"release other": {acquire(second), release(first)},
+		"settle":        {acquire(first), settle(first, "sent")},
+		"settle over":   {settle(first, "unknown"), settle(second, "sent")},
+		"settle under":  {settle(second, "sent"), settle(first, "unknown")},
 	}
 }
 

@@ -10,20 +10,19 @@ local key = KEYS[1]
 
 local function fill(unit, share, window, at)
   if at <= now - window then return end
-  local span = tonumber(redis.call('ZSCORE', key, ''))
-  local was, mine = redis.call('ZSCORE', key, unit), redis.call('ZSCORE', key, share)
+  local found = redis.call('ZMSCORE', key, unit, share, '')
+  local was, mine, span = tonumber(found[1]), tonumber(found[2]), tonumber(found[3])
   local from, shared = at, 0
   if was then
     from = math.max(at, math.floor(was / 2))
     if was % 2 == 1 or not mine then shared = 1 end
   end
   if mine then at = math.max(at, -mine) end
-  redis.call('ZADD', key, 2 * from + shared, unit, -at, share)
+  redis.call('ZADD', key, 2 * from + shared, unit, -at, share, math.max(window, span or 0), '')
   if span and span >= window then
     redis.call('PEXPIREAT', key, math.ceil((from + span) / 1000), 'GT')
   else
     -- A longer window keeps everything that is here for longer.
-    redis.call('ZADD', key, window, '')
     redis.call('PEXPIREAT', key, math.ceil(((span and now or from) + window) / 1000))
   end
 end

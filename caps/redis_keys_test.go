@@ -64,10 +64,29 @@ func (in *inside) ends(c Cap, want time.Time) {
 // a unit with one holder; none when there is no key.
 func (in *inside) holds(c Cap, want int64) {
 	in.Helper()
-	got, err := in.client.ZCard(in.Context(), in.keys([]Cap{c})[0]).Result()
-	if err != nil || got != want {
-		in.Fatalf("got %d members, %v, want %d", got, err, want)
+	if got := in.members(c); got != want {
+		in.Fatalf("got %d members, want %d", got, want)
 	}
+}
+
+func (in *inside) members(c Cap) int64 {
+	in.Helper()
+	n, err := in.client.ZCard(in.Context(), in.keys([]Cap{c})[0]).Result()
+	if err != nil {
+		in.Fatal(err)
+	}
+	return n
+}
+
+// over says whether a time has come on the server's clock: on a machine with
+// other work a short window may be over before anybody has looked into it.
+func (in *inside) over(at time.Time) bool {
+	in.Helper()
+	now, err := in.client.Time(in.Context()).Result()
+	if err != nil {
+		in.Fatal(err)
+	}
+	return !now.Before(at)
 }
 
 // A key expires when the last of its units has left the longest window that
@@ -97,7 +116,7 @@ func TestRedis_KeysExpire(t *testing.T) {
 	in.fills(short, "u3", ago)
 	in.ends(short, ago.Add(70*time.Second)) // u2 is the last
 	in.fills(long, "u4", ago.Add(-time.Minute))
-	if left := in.client.PTTL(t.Context(), in.keys([]Cap{short})[0]).Val(); left < 58*time.Minute {
+	if left := in.client.PTTL(t.Context(), in.keys([]Cap{short})[0]).Val(); left < 59*time.Minute {
 		t.Errorf("%v are left, though units count for an hour now", left)
 	}
 	at := in.spends("u5", "h", short)
@@ -144,13 +163,17 @@ func TestRedis_BusyScopeKeepsWhatCounts(t *testing.T) {
 		now := in.spends(strconv.Itoa(i), "h", c)
 		times = append(times, now)
 		gone, _ := slices.BinarySearchFunc(times, now.Add(-c.Window).Add(time.Microsecond), time.Time.Compare)
-		in.holds(c, int64(1+2*(len(times)-gone)))
+		if n := in.members(c); n != int64(1+2*(len(times)-gone)) && !in.over(now.Add(c.Window)) {
+			t.Fatalf("got %d members, want %d", n, 1+2*(len(times)-gone))
+		}
 	}
 	if d := times[len(times)-1].Sub(times[0]); d < 2*c.Window {
 		// A machine so quick that nothing has left yet: wait and look again.
 		<-time.After(c.Window)
-		in.spends("last", "h", c)
-		in.holds(c, 3)
+		now := in.spends("last", "h", c)
+		if n := in.members(c); n != 3 && !in.over(now.Add(c.Window)) {
+			t.Fatalf("got %d members, want 3", n)
+		}
 	}
 }
 

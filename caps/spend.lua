@@ -16,16 +16,15 @@ local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]
 local unit, share = ARGV[1], ARGV[2]
 
--- A unit counts in a window that is open at its old end.
-local function counts(score, window)
-  return score and score >= 2 * (now - window) + 2
-end
-
+local found = {}
 local full, wait = 0, 0
 for i, key in ipairs(KEYS) do
   local limit, window = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
-  if not counts(tonumber(redis.call('ZSCORE', key, unit)), window) then
-    local oldest = 2 * (now - window) + 2
+  -- A unit counts in a window that is open at its old end.
+  local oldest = 2 * (now - window) + 2
+  found[i] = redis.call('ZMSCORE', key, unit, share, '')
+  local was = tonumber(found[i][1])
+  if not was or was < oldest then
     local excess = redis.call('ZCOUNT', key, oldest, '+inf') - limit
     if excess >= 0 then
       -- Over the limit, more than one unit has to leave first.
@@ -38,25 +37,20 @@ end
 if full > 0 then return {full, wait, now} end
 
 for i, key in ipairs(KEYS) do
-  local window = tonumber(ARGV[2 * i + 2])
-  local span = tonumber(redis.call('ZSCORE', key, '') or 0)
-  if window > span then
-    span = window
-    redis.call('ZADD', key, span, '')
+  local span = math.max(tonumber(ARGV[2 * i + 2]), tonumber(found[i][3]) or 0)
+  local gone = now - span
+  local was, mine = tonumber(found[i][1]) or 0, -(tonumber(found[i][2]) or 0)
+  local at, shared = now, 0
+  if math.floor(was / 2) > gone then
+    -- Never back, should the clock have been set back.
+    at = math.max(now, math.floor(was / 2))
+    if was % 2 == 1 or mine <= gone then shared = 1 end
   end
   -- What no window counts any more goes; the scores of spans lie below those
   -- of units, and of shares below zero.
-  redis.call('ZREMRANGEBYSCORE', key, 1e15, 2 * (now - span) + 1)
-  redis.call('ZREMRANGEBYSCORE', key, span - now, -1)
-
-  local was, mine = redis.call('ZSCORE', key, unit), redis.call('ZSCORE', key, share)
-  local at, shared = now, 0
-  if was then
-    -- Never back, should the clock have been set back.
-    at = math.max(now, math.floor(was / 2))
-    if was % 2 == 1 or not mine then shared = 1 end
-  end
-  redis.call('ZADD', key, 2 * at + shared, unit, -math.max(now, -(mine or 0)), share)
+  redis.call('ZREMRANGEBYSCORE', key, 1e15, 2 * gone + 1)
+  redis.call('ZREMRANGEBYSCORE', key, -gone, -1)
+  redis.call('ZADD', key, 2 * at + shared, unit, -math.max(now, mine), share, span, '')
   redis.call('PEXPIREAT', key, math.ceil((now + span) / 1000))
 end
 return {0, 0, now}

@@ -221,6 +221,7 @@ func TestShared_TwoEnginesSendEachDeliveryOnce(t *testing.T) {
 	engines := []*delivery.Engine{first.engine, second(t, first, s)}
 	const n = 60
 	ids := make([]notifier.ID, n)
+	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i := range n {
 		typ := []string{"alert", "nudge"}[i%2]
@@ -229,6 +230,11 @@ func TestShared_TwoEnginesSendEachDeliveryOnce(t *testing.T) {
 				got, err := e.Accept(t.Context(), request(typ, key(i)))
 				if err != nil {
 					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if !ids[i].IsZero() && ids[i] != got.ID {
+					t.Errorf("one key has the ids %v and %v", ids[i], got.ID)
 				}
 				ids[i] = got.ID
 			})

@@ -11,36 +11,48 @@ import (
 // model is the rule written down naively: every share that was granted and not
 // refunded, by scope, unit and holder. It forgets nothing and is asked by
 // going through all of it.
-type model map[share]time.Duration
+type model map[share]moment
 
 type share struct{ scope, unit, holder string }
 
+// moment is when something happened: at some time from first to last, since a
+// real clock goes on while it does.
+type moment struct{ first, last time.Duration }
+
 // times returns when each unit of a scope was spent last.
-func (m model) times(scope string) map[string]time.Duration {
-	units := map[string]time.Duration{}
+func (m model) times(scope string) map[string]moment {
+	units := map[string]moment{}
 	for s, at := range m {
-		if last, ok := units[s.unit]; s.scope == scope && (!ok || at > last) {
-			units[s.unit] = at
+		if s.scope == scope {
+			known := units[s.unit]
+			units[s.unit] = moment{max(known.first, at.first), max(known.last, at.last)}
 		}
 	}
 	return units
 }
 
-// admits says whether a unit may be spent now.
-func (m model) admits(unit string, now time.Duration, on []caps.Cap) bool {
+// admits says whether a unit may be spent now: yes, no, or either, when one of
+// the others leaves its window about now.
+func (m model) admits(unit string, now moment, on []caps.Cap) (yes, no bool) {
+	yes = true
 	for _, c := range on {
-		n := 0
+		surely, perhaps := 0, 0
 		for u, at := range m.times(c.Key) {
-			if u != unit && at+c.Window > now {
-				n++
+			if u == unit {
+				continue
+			}
+			if at.first+c.Window > now.last {
+				surely++
+			}
+			if at.last+c.Window > now.first {
+				perhaps++
 			}
 		}
 		at, ok := m.times(c.Key)[unit]
-		if n >= c.Limit && (!ok || at+c.Window <= now) {
-			return false
-		}
+		yes = yes && (perhaps < c.Limit || ok && at.first+c.Window > now.last)
+		no = no || surely >= c.Limit && (!ok || at.last+c.Window <= now.first)
 	}
-	return true
+	return yes, no
 }
 
 // Random spends, repeats, refunds and pauses give exactly what the model says,
@@ -48,13 +60,16 @@ func (m model) admits(unit string, now time.Duration, on []caps.Cap) bool {
 // without need. The pauses are whole steps of a few seconds, to hit boundaries.
 func randomAgreesWithTheModel(s *script) {
 	steps, pauses := 3000, 3000
+	clock := func() time.Duration { return 0 }
 	if s.Slack > 0 {
 		// A real clock: boundaries cannot be hit, and every pause is waited for.
 		steps, pauses = 400, 6
+		began := time.Now()
+		clock = func() time.Duration { return time.Since(began) }
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	m := model{}
-	var now time.Duration
+	var passed time.Duration // on a clock that stands still
 	all := []caps.Cap{
 		{Name: "a", Key: "a", Slot: "slot", Limit: 2, Window: 3 * second},
 		{Name: "b", Key: "b", Slot: "slot", Limit: 3, Window: 5 * second},
@@ -76,15 +91,19 @@ func randomAgreesWithTheModel(s *script) {
 			if pauses > 0 {
 				pauses--
 				s.Pass(second + s.Slack)
-				now += second + s.Slack
+				if s.Slack == 0 {
+					passed += second
+				}
 			}
 		default:
-			want := m.admits(unit, now, on)
-			if d := s.spend(unit, holder, on...); d.Granted != want {
-				s.Fatalf("step %d: unit %s by %s on %v: got %+v, want granted %v; spent: %v", step, unit, holder, on, d, want, m)
+			before := passed + clock()
+			d := s.spend(unit, holder, on...)
+			now := moment{before, passed + clock()}
+			if yes, no := m.admits(unit, now, on); d.Granted && no || !d.Granted && yes {
+				s.Fatalf("step %d: unit %s by %s on %v: got %+v, want granted %v; spent: %v", step, unit, holder, on, d, yes, m)
 			}
 			for _, c := range on {
-				if want {
+				if d.Granted {
 					m[share{c.Key, unit, holder}] = now
 				}
 			}

@@ -93,13 +93,14 @@ var graph = map[string]imports{
 	},
 	"channels/channelstest": {ours: []string{".", "channels", "channels/simulate"}, theirs: []string{gocmp}},
 
+	"ledger": {ours: []string{"."}},
 	"ledger/sqlite": {
-		ours:   []string{"."},
+		ours:   []string{".", "ledger"},
 		theirs: []string{"modernc.org/sqlite", "modernc.org/libc", sys},
 		tests:  []string{"ledger/ledgertest"},
 	},
 	"ledger/postgres": {
-		ours:   []string{"."},
+		ours:   []string{".", "ledger"},
 		theirs: []string{pgx},
 		tests:  []string{"ledger/ledgertest", "servertest"},
 	},

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Accept stores each intent, or finds the first copy of its key (T0). It asks
@@ -273,7 +274,7 @@ func (c *intentColumns) add(i int, tail string, in *notifier.Intent) {
 	c.tenant, c.key = append(c.tenant, in.Tenant), append(c.key, in.Key)
 	c.typ, c.recipient = append(c.typ, in.Type), append(c.recipient, in.Recipient)
 	c.ord, c.policy = append(c.ord, string(in.Order)), append(c.policy, in.PolicyVersion)
-	c.fingerprint, c.parts = append(c.fingerprint, in.Fingerprint[:]), append(c.parts, encodeParts(in.Parts))
+	c.fingerprint, c.parts = append(c.fingerprint, in.Fingerprint[:]), append(c.parts, ledger.EncodeParts(in.Parts))
 	c.sendAt, c.expiresAt = append(c.sendAt, orNull(in.SendAt)), append(c.expiresAt, orNull(in.ExpiresAt))
 	c.keep = append(c.keep, in.KeepFor.Microseconds())
 	c.deliveries = append(c.deliveries, int16(len(in.Deliveries)))
@@ -301,7 +302,7 @@ func (c *deliveryColumns) add(ctx context.Context, l *Ledger, i int, in *notifie
 		if err != nil {
 			return err
 		}
-		caps, err := encodeCaps(d.Terms.Caps)
+		caps, err := ledger.EncodeCaps(d.Terms.Caps)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // waitReason is the reason of a row of later as of a time: what waited for the
@@ -202,7 +203,7 @@ func (l *Ledger) Spent(ctx context.Context, since time.Time, yield func(notifier
 	)
 	_, err = pgx.ForEachRow(rows, []any{&nid, &id.Ordinal, &unit, &at, &channel, &capsJSON}, func() error {
 		id.Notification = nid
-		caps, err := decodeCaps(capsJSON)
+		caps, err := ledger.DecodeCaps(capsJSON)
 		if err != nil {
 			return err
 		}

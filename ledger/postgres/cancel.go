@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Cancel ends what is not on the wire (T9): what waits, and what is leased
@@ -109,7 +110,7 @@ func (c *changes) cancel(id notifier.DeliveryID, h *held, ended notifier.State, 
 	case h == nil:
 		return notifier.Cancelled{ID: id, State: ended}
 	case h.status == statusPending, h.status == statusLeased && h.order == notifier.OrderClaimFirst:
-		c.finish(h, closedCancel, notifier.StateCancelled, reason)
+		c.finish(h, ledger.ClosedCancel, notifier.StateCancelled, reason)
 		h.status = statusPending // finished: not to be ended twice
 		return notifier.Cancelled{ID: id, State: notifier.StateCancelled}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // completeSQL takes queue rows out and puts outcome rows in, in one statement:
@@ -80,7 +81,7 @@ func (l *Ledger) settled(ctx context.Context, owner notifier.Owner, done []notif
 			continue
 		}
 		var err error
-		if out[i], err = l.settledBefore(ctx, l.hot, owner, c.Hold, closedComplete); err != nil {
+		if out[i], err = l.settledBefore(ctx, l.hot, owner, c.Hold, ledger.ClosedComplete); err != nil {
 			return nil, fmt.Errorf("complete %v: %w", c.ID, err)
 		}
 		if out[i].Verdict != notifier.VerdictFenced {
@@ -140,7 +141,7 @@ func (e *ends) add(c *notifier.Completion) {
 	e.state, e.reason = append(e.state, string(c.State)), append(e.reason, string(c.Reason))
 	e.outcome, e.attemptReason = append(e.outcome, outcome), append(e.attemptReason, string(a.Reason))
 	e.status, e.ref = append(e.status, text(a.ProviderStatus)), append(e.ref, text(a.ProviderID))
-	e.called, e.arrived = append(e.called, c.Called), append(e.arrived, c.Called && mayHaveArrived(a.Outcome))
+	e.called, e.arrived = append(e.called, c.Called), append(e.arrived, c.Called && ledger.MayHaveArrived(a.Outcome))
 	e.started = append(e.started, orNull(a.StartedAt))
 }
 
@@ -149,17 +150,6 @@ func (e *ends) add(c *notifier.Completion) {
 // down is a message that is sent again.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-}
-
-// mayHaveArrived says whether a call that ended so counts as an effect.
-func mayHaveArrived(o notifier.Outcome) bool {
-	switch o {
-	case notifier.OutcomeUnknown, notifier.OutcomeSent:
-		return true
-	case notifier.OutcomeRejected, notifier.OutcomeInvalidAddress, notifier.OutcomeNotSent:
-		return false
-	}
-	return true
 }
 
 // Witness keeps word of attempts whose outcome was already decided. Said again

@@ -10,21 +10,6 @@ import (
 	"github.com/seed-4b260dfd/notifier"
 )
 
-// Which transition wrote an outcome row.
-const (
-	closedComplete = "complete"
-	closedReturn   = "return"
-	closedSweep    = "sweep"
-	closedCancel   = "cancel"
-	closedExpire   = "expire"
-)
-
-// How the last lease of a waiting row, and each row of attempt_end, ended.
-const (
-	endedReturned = "returned"
-	endedLapsed   = "lapsed"
-)
-
 // The status of queue rows. The API shows the last two both as "sending".
 const (
 	statusPending = 0
@@ -78,21 +63,6 @@ func collectHeld(rows pgx.Rows, extra []any, each func(*held)) error {
 		return nil
 	})
 	return err
-}
-
-// next says where a lease that ended without an outcome leaves the delivery:
-// finished when its attempts are used up or when it was cancelled meanwhile,
-// pending otherwise. The counters have the attempt in them.
-func (h *held) next(retry notifier.Retry) (notifier.State, notifier.Reason) {
-	switch {
-	case retry.MaxUnknown > 0 && h.maybe >= retry.MaxUnknown:
-		return notifier.StateUnknown, notifier.ReasonUnknownsUsed
-	case retry.MaxAttempts > 0 && h.tries >= retry.MaxAttempts:
-		return notifier.StateDead, notifier.ReasonAttemptsUsed
-	case h.cancel != "":
-		return notifier.StateCancelled, h.cancel
-	}
-	return notifier.StatePending, notifier.ReasonDue
 }
 
 func count(b bool) int {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // replaySQL finds the first copies of keys, and whether each has had its time:
@@ -61,7 +62,7 @@ func (a *accepting) replay(ctx context.Context, which []int) (left []int, err er
 		}
 		s := notifier.Stored{ID: nid, Replayed: true, AcceptedAt: acceptedAt.UTC(), FirstAge: max(0, now.Sub(*acceptedAt))}
 		copy(s.Fingerprint[:], fingerprint)
-		if s.Parts, err = decodeParts(parts); err != nil {
+		if s.Parts, err = ledger.DecodeParts(parts); err != nil {
 			return fmt.Errorf("decode the parts of %v: %w", s.ID, err)
 		}
 		if s.Fingerprint == a.intents[i].Fingerprint {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // lockSQL locks queue rows by their key.
@@ -86,21 +87,21 @@ func (l *Ledger) giveBack(ctx context.Context, tx pgx.Tx, c *changes, owner noti
 	h.maybe += count(b.Maybe)
 	h.fails += count(b.Fail)
 	if b.Record || b.Maybe { // what may have arrived is recorded in any case: caps are filled from it
-		c.record(h, endedReturned, b.Attempt.Outcome.String(), b.Attempt, b.Maybe)
+		c.record(h, ledger.EndedReturned, b.Attempt.Outcome.String(), b.Attempt, b.Maybe)
 	}
 	t, err := l.words.termsFor(ctx, tx, h.terms, "")
 	if err != nil {
 		return notifier.Settled{}, err
 	}
-	state, reason := h.next(t.Retry)
+	state, reason := ledger.Next(t.Retry, h.tries, h.maybe, h.cancel)
 	if state != notifier.StatePending {
-		c.finish(h, closedReturn, state, reason)
+		c.finish(h, ledger.ClosedReturn, state, reason)
 		return notifier.Settled{Verdict: notifier.VerdictClosed, State: state, Reason: reason}, nil
 	}
 	if b.Reason != notifier.ReasonNone {
 		reason = b.Reason
 	}
-	c.requeue(h, endedReturned, reason, b.After)
+	c.requeue(h, ledger.EndedReturned, reason, b.After)
 	return notifier.Settled{Verdict: notifier.VerdictDone, State: state, Reason: reason}, nil
 }
 
@@ -124,13 +125,13 @@ func (l *Ledger) returnedBefore(ctx context.Context, tx pgx.Tx, owner notifier.O
 		}
 	}
 	if h == nil {
-		return l.settledBefore(ctx, tx, owner, b, closedReturn)
+		return l.settledBefore(ctx, tx, owner, b, ledger.ClosedReturn)
 	}
 	already := notifier.Settled{Verdict: notifier.VerdictAlready, State: notifier.StatePending}
 	if h.status != statusPending {
 		already.State = notifier.StateSending // somebody has leased it since
 	}
-	if h.status == statusPending && h.ended == endedReturned && h.fence == b.Fence && h.owner == owner {
+	if h.status == statusPending && h.ended == ledger.EndedReturned && h.fence == b.Fence && h.owner == owner {
 		return already, nil
 	}
 	var before bool

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // sweeps keeps what the last look through the queue took.
@@ -168,8 +169,8 @@ func (l *Ledger) sweepInto(ctx context.Context, tx pgx.Tx, c *changes, s *notifi
 func (l *Ledger) sweepOne(ctx context.Context, tx pgx.Tx, c *changes, h *held) (notifier.State, notifier.Reason, error) {
 	if h.status == statusSending {
 		h.maybe++
-		c.record(h, endedLapsed, notifier.OutcomeUnknown.String(), notifier.Attempt{Reason: notifier.ReasonWorkerLost}, true)
-		c.finish(h, closedSweep, notifier.StateUnknown, notifier.ReasonWorkerLost)
+		c.record(h, ledger.EndedLapsed, notifier.OutcomeUnknown.String(), notifier.Attempt{Reason: notifier.ReasonWorkerLost}, true)
+		c.finish(h, ledger.ClosedSweep, notifier.StateUnknown, notifier.ReasonWorkerLost)
 		return notifier.StateUnknown, notifier.ReasonWorkerLost, nil
 	}
 	called := h.order != notifier.OrderClaimFirst // without a permit there was no call
@@ -179,25 +180,25 @@ func (l *Ledger) sweepOne(ctx context.Context, tx pgx.Tx, c *changes, h *held) (
 	}
 	h.tries++
 	h.maybe += count(called)
-	c.record(h, endedLapsed, outcome.String(), notifier.Attempt{Reason: notifier.ReasonLeaseLapsed}, called)
+	c.record(h, ledger.EndedLapsed, outcome.String(), notifier.Attempt{Reason: notifier.ReasonLeaseLapsed}, called)
 	t, err := l.words.termsFor(ctx, tx, h.terms, "")
 	if err != nil {
 		return "", "", err
 	}
-	state, reason := h.next(t.Retry)
+	state, reason := ledger.Next(t.Retry, h.tries, h.maybe, h.cancel)
 	if called && t.Unknown == notifier.UnknownStop && state == notifier.StatePending {
 		// The policy would rather not know than repeat.
 		state, reason = notifier.StateUnknown, notifier.ReasonWorkerLost
 	}
 	if state == notifier.StatePending {
-		c.requeue(h, endedLapsed, reason, 0)
+		c.requeue(h, ledger.EndedLapsed, reason, 0)
 		return state, reason, nil
 	}
-	c.finish(h, closedSweep, state, reason)
+	c.finish(h, ledger.ClosedSweep, state, reason)
 	return state, reason, nil
 }
 
 func (l *Ledger) expireOne(_ context.Context, _ pgx.Tx, c *changes, h *held) (notifier.State, notifier.Reason, error) {
-	c.finish(h, closedExpire, notifier.StateExpired, notifier.ReasonTooLate)
+	c.finish(h, ledger.ClosedExpire, notifier.StateExpired, notifier.ReasonTooLate)
 	return notifier.StateExpired, notifier.ReasonTooLate, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // timeline reads the deliveries of one notification, in the order in which a
@@ -167,7 +168,7 @@ func (t *timeline) outcomes(ctx context.Context) error {
 		if err := o.UnmarshalText([]byte(r.view.Outcome)); err != nil {
 			return err
 		}
-		d.PossibleEffects += count(mayHaveArrived(o))
+		d.PossibleEffects += count(ledger.MayHaveArrived(o))
 		return nil
 	})
 }

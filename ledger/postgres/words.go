@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // epoch is a time for ids that are given one later.
@@ -140,7 +141,7 @@ func (w *words) termsFor(ctx context.Context, db querier, id int32, caps string)
 		w.termsOf[id] = t
 		w.mu.Unlock()
 	}
-	t.Caps, err = decodeCaps(caps)
+	t.Caps, err = ledger.DecodeCaps(caps)
 	return t, err
 }
 
@@ -159,25 +160,4 @@ func (l *Ledger) allLanes(ctx context.Context, db querier) (map[int16]notifier.L
 		return nil
 	})
 	return out, err
-}
-
-func encodeCaps(caps []notifier.Cap) (string, error) {
-	if len(caps) == 0 {
-		return "", nil
-	}
-	b, err := json.Marshal(caps)
-	if err != nil {
-		return "", fmt.Errorf("encode caps: %w", err)
-	}
-	return string(b), nil
-}
-
-func decodeCaps(s string) (caps []notifier.Cap, err error) {
-	if s == "" {
-		return nil, nil
-	}
-	if err := json.Unmarshal([]byte(s), &caps); err != nil {
-		return nil, fmt.Errorf("decode caps: %w", err)
-	}
-	return caps, nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Accept stores each intent, or finds the first copy of its key (T0). One
@@ -124,7 +125,7 @@ func (w *writer) replay(in *notifier.Intent) (*notifier.Stored, error) {
 	}
 	s := &notifier.Stored{ID: idOf(r.bytes(2)), Replayed: true, AcceptedAt: r.time(5)}
 	copy(s.Fingerprint[:], r.bytes(3))
-	if s.Parts, err = decodeParts(r.bytes(4)); err != nil {
+	if s.Parts, err = ledger.DecodeParts(r.bytes(4)); err != nil {
 		return nil, fmt.Errorf("decode the parts of %v: %w", s.ID, err)
 	}
 	s.FirstAge = max(0, w.now.Sub(s.AcceptedAt))
@@ -141,7 +142,7 @@ func (w *writer) insert(in *notifier.Intent, n int64) (notifier.Stored, error) {
 		fingerprint, parts, accepted_at, send_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	s := notifier.Stored{ID: w.minter.mint(w.now), Fingerprint: in.Fingerprint, Parts: in.Parts, AcceptedAt: w.now}
 	if _, err := w.exec(insert, n, s.ID[:], int64(len(in.Deliveries)), in.Tenant, in.Key, in.Type, in.Recipient,
-		string(in.Order), in.PolicyVersion, in.Fingerprint[:], encodeParts(in.Parts),
+		string(in.Order), in.PolicyVersion, in.Fingerprint[:], ledger.EncodeParts(in.Parts),
 		micros(w.now), micros(in.SendAt), micros(in.ExpiresAt)); err != nil {
 		return s, fmt.Errorf("store the notification: %w", err)
 	}
@@ -191,7 +192,7 @@ func (w *writer) enqueue(d *notifier.Delivery, row int64, owner notifier.Owner, 
 	if err != nil {
 		return err
 	}
-	caps, err := encodeCaps(d.Terms.Caps)
+	caps, err := ledger.EncodeCaps(d.Terms.Caps)
 	if err != nil {
 		return err
 	}

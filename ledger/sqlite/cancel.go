@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Cancel ends what is not on the wire (T9): what waits, and what is leased
@@ -60,7 +61,7 @@ func (w *writer) cancel(tenant string, id notifier.DeliveryID, reason notifier.R
 		return nil, err
 	}
 	if h.state == statePending || h.state == stateLeased && h.order == notifier.OrderClaimFirst {
-		err := w.finish(h, closedCancel, notifier.StateCancelled, reason)
+		err := w.finish(h, ledger.ClosedCancel, notifier.StateCancelled, reason)
 		return &notifier.Cancelled{ID: id, State: notifier.StateCancelled}, err
 	}
 	if _, err := w.exec(flag, string(reason), nid, ch); err != nil {

@@ -48,21 +48,6 @@ func (w *writer) find(id notifier.DeliveryID) (*held, error) {
 	return &h, nil
 }
 
-// next says where a lease that ended without an outcome leaves the delivery:
-// finished when its attempts are used up or when it was cancelled meanwhile,
-// pending otherwise. The counters have the attempt in them.
-func (h *held) next(retry notifier.Retry) (notifier.State, notifier.Reason) {
-	switch {
-	case retry.MaxUnknown > 0 && h.maybe >= retry.MaxUnknown:
-		return notifier.StateUnknown, notifier.ReasonUnknownsUsed
-	case retry.MaxAttempts > 0 && h.tries >= retry.MaxAttempts:
-		return notifier.StateDead, notifier.ReasonAttemptsUsed
-	case h.cancel != "":
-		return notifier.StateCancelled, h.cancel
-	}
-	return notifier.StatePending, notifier.ReasonDue
-}
-
 // finish ends a delivery without a call of its own: row out, outcome in.
 func (w *writer) finish(h *held, closed string, state notifier.State, reason notifier.Reason) error {
 	const insert = `INSERT OR ROLLBACK INTO outcome (nid, ch, d, ord, state, reason, fence, permit_fence, owner, closed, tries, maybe,

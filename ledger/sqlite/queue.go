@@ -32,21 +32,6 @@ func timed(r notifier.Reason) bool {
 	}
 }
 
-// Which transition wrote an outcome row.
-const (
-	closedComplete = "complete"
-	closedReturn   = "return"
-	closedSweep    = "sweep"
-	closedCancel   = "cancel"
-	closedExpire   = "expire"
-)
-
-// How the last lease of a waiting row, and each row of attempt, ended.
-const (
-	endedReturned = "returned"
-	endedLapsed   = "lapsed"
-)
-
 // errMissing says that a row that another row refers to is not there.
 var errMissing = errors.New("the row is missing")
 

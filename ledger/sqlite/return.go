@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Return hands leases back (T7), and with Unsent permits (T7'). A delivery
@@ -42,7 +43,7 @@ func (w *writer) giveBack(owner notifier.Owner, b *notifier.Return) (notifier.Se
 	h.maybe += count(b.Maybe)
 	h.fails += count(b.Fail)
 	if b.Record || b.Maybe { // what may have arrived is recorded in any case: caps are filled from it
-		if err := w.record(h, endedReturned, b.Attempt.Outcome.String(), b.Attempt, b.Maybe); err != nil {
+		if err := w.record(h, ledger.EndedReturned, b.Attempt.Outcome.String(), b.Attempt, b.Maybe); err != nil {
 			return notifier.Settled{}, err
 		}
 	}
@@ -50,15 +51,15 @@ func (w *writer) giveBack(owner notifier.Owner, b *notifier.Return) (notifier.Se
 	if err != nil {
 		return notifier.Settled{}, err
 	}
-	state, reason := h.next(t.Retry)
+	state, reason := ledger.Next(t.Retry, h.tries, h.maybe, h.cancel)
 	if state == notifier.StatePending {
 		if b.Reason != notifier.ReasonNone {
 			reason = b.Reason
 		}
-		err := w.requeue(h, endedReturned, reason, micros(w.now.Add(b.After)))
+		err := w.requeue(h, ledger.EndedReturned, reason, micros(w.now.Add(b.After)))
 		return notifier.Settled{Verdict: notifier.VerdictDone, State: state, Reason: reason}, err
 	}
-	err = w.finish(h, closedReturn, state, reason)
+	err = w.finish(h, ledger.ClosedReturn, state, reason)
 	return notifier.Settled{Verdict: notifier.VerdictClosed, State: state, Reason: reason}, err
 }
 
@@ -75,13 +76,13 @@ func (w *writer) returnedBefore(owner notifier.Owner, b notifier.Hold, h *held) 
 	const recorded = `SELECT 1 FROM attempt WHERE nid = ? AND ch = ? AND fence = ? AND owner = ? AND ended = 'returned'`
 	fenced := notifier.Settled{Verdict: notifier.VerdictFenced}
 	if h == nil {
-		return w.settledBefore(owner, b, closedReturn)
+		return w.settledBefore(owner, b, ledger.ClosedReturn)
 	}
 	already := notifier.Settled{Verdict: notifier.VerdictAlready, State: notifier.StatePending}
 	if h.state != statePending {
 		already.State = notifier.StateSending // somebody has leased it since
 	}
-	if h.state == statePending && h.ended == endedReturned && h.fence == b.Fence && h.owner == string(owner) {
+	if h.state == statePending && h.ended == ledger.EndedReturned && h.fence == b.Fence && h.owner == string(owner) {
 		return already, nil
 	}
 	r, err := w.first(recorded, b.ID.Notification[:], int64(b.ID.Ordinal), b.Fence, string(owner))

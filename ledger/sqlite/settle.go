@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Complete ends deliveries for good (T6): queue row out, outcome row in. Said
@@ -49,7 +50,7 @@ func (w *writer) complete(owner notifier.Owner, c *notifier.Completion) (notifie
 	} else {
 		a = notifier.Attempt{}
 	}
-	arrived, started := c.Called && mayHaveArrived(a.Outcome), micros(a.StartedAt)
+	arrived, started := c.Called && ledger.MayHaveArrived(a.Outcome), micros(a.StartedAt)
 	nid, ch := c.ID.Notification[:], int64(c.ID.Ordinal)
 	n, err := w.exec(finish, string(c.State), string(c.Reason), micros(w.now), c.Called, outcome, string(a.Reason),
 		a.ProviderStatus, a.ProviderID, started, arrived, arrived, started, nid, ch, c.Fence, string(owner))
@@ -57,7 +58,7 @@ func (w *writer) complete(owner notifier.Owner, c *notifier.Completion) (notifie
 		return notifier.Settled{}, fmt.Errorf("write the outcome: %w", err)
 	}
 	if n == 0 {
-		return w.settledBefore(owner, c.Hold, closedComplete)
+		return w.settledBefore(owner, c.Hold, ledger.ClosedComplete)
 	}
 	lane, err := w.laneOf(c.ID)
 	if err != nil {
@@ -67,17 +68,6 @@ func (w *writer) complete(owner notifier.Owner, c *notifier.Completion) (notifie
 		return notifier.Settled{}, err
 	}
 	return notifier.Settled{Verdict: notifier.VerdictDone, State: c.State, Reason: c.Reason}, nil
-}
-
-// mayHaveArrived says whether a call that ended so counts as an effect.
-func mayHaveArrived(o notifier.Outcome) bool {
-	switch o {
-	case notifier.OutcomeUnknown, notifier.OutcomeSent:
-		return true
-	case notifier.OutcomeRejected, notifier.OutcomeInvalidAddress, notifier.OutcomeNotSent:
-		return false
-	}
-	return true
 }
 
 // dequeue takes a finished delivery's row out.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Spent calls yield with every cap unit that was taken since a time by an
@@ -30,7 +31,7 @@ func (l *Ledger) Spent(ctx context.Context, since time.Time, yield func(notifier
 		if err := scan(&nid, &ch, &n, &at, &channel, &capsJSON); err != nil {
 			return err
 		}
-		caps, err := decodeCaps(capsJSON)
+		caps, err := ledger.DecodeCaps(capsJSON)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // Sweep closes up to limit lapsed leases (T8) and permits (T8'). The order on
@@ -88,11 +89,11 @@ func (w *writer) sweepInto(s *notifier.Swept, h *held, one func(*writer, *held) 
 func (w *writer) sweepOne(h *held) (notifier.State, notifier.Reason, error) {
 	if h.state == stateSending {
 		h.maybe++
-		err := w.record(h, endedLapsed, notifier.OutcomeUnknown.String(), notifier.Attempt{Reason: notifier.ReasonWorkerLost}, true)
+		err := w.record(h, ledger.EndedLapsed, notifier.OutcomeUnknown.String(), notifier.Attempt{Reason: notifier.ReasonWorkerLost}, true)
 		if err != nil {
 			return "", "", err
 		}
-		return notifier.StateUnknown, notifier.ReasonWorkerLost, w.finish(h, closedSweep, notifier.StateUnknown, notifier.ReasonWorkerLost)
+		return notifier.StateUnknown, notifier.ReasonWorkerLost, w.finish(h, ledger.ClosedSweep, notifier.StateUnknown, notifier.ReasonWorkerLost)
 	}
 	called := h.order != notifier.OrderClaimFirst // without a permit there was no call
 	outcome := notifier.OutcomeNotSent
@@ -101,24 +102,24 @@ func (w *writer) sweepOne(h *held) (notifier.State, notifier.Reason, error) {
 	}
 	h.tries++
 	h.maybe += count(called)
-	if err := w.record(h, endedLapsed, outcome.String(), notifier.Attempt{Reason: notifier.ReasonLeaseLapsed}, called); err != nil {
+	if err := w.record(h, ledger.EndedLapsed, outcome.String(), notifier.Attempt{Reason: notifier.ReasonLeaseLapsed}, called); err != nil {
 		return "", "", err
 	}
 	t, err := w.termsFor(h.terms, "")
 	if err != nil {
 		return "", "", err
 	}
-	state, reason := h.next(t.Retry)
+	state, reason := ledger.Next(t.Retry, h.tries, h.maybe, h.cancel)
 	if called && t.Unknown == notifier.UnknownStop && state == notifier.StatePending {
 		// The policy would rather not know than repeat.
 		state, reason = notifier.StateUnknown, notifier.ReasonWorkerLost
 	}
 	if state == notifier.StatePending {
-		return state, reason, w.requeue(h, endedLapsed, reason, micros(w.now))
+		return state, reason, w.requeue(h, ledger.EndedLapsed, reason, micros(w.now))
 	}
-	return state, reason, w.finish(h, closedSweep, state, reason)
+	return state, reason, w.finish(h, ledger.ClosedSweep, state, reason)
 }
 
 func (w *writer) expireOne(h *held) (notifier.State, notifier.Reason, error) {
-	return notifier.StateExpired, notifier.ReasonTooLate, w.finish(h, closedExpire, notifier.StateExpired, notifier.ReasonTooLate)
+	return notifier.StateExpired, notifier.ReasonTooLate, w.finish(h, ledger.ClosedExpire, notifier.StateExpired, notifier.ReasonTooLate)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // timeline reads the deliveries of one notification, in the order in which a
@@ -164,7 +165,7 @@ func (t *timeline) outcomes(ctx context.Context) error {
 		if err := o.UnmarshalText([]byte(v.Outcome)); err != nil {
 			return err
 		}
-		d.PossibleEffects += count(mayHaveArrived(o))
+		d.PossibleEffects += count(ledger.MayHaveArrived(o))
 		return nil
 	}, t.nid)
 }

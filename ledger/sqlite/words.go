@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
 // words are the rows of lane and terms that the writer has seen, both ways:
@@ -107,27 +108,6 @@ func (w *writer) termsFor(id int64, caps string) (notifier.Terms, error) {
 		w.words.termsOf[id] = t
 	}
 	var err error
-	t.Caps, err = decodeCaps(caps)
+	t.Caps, err = ledger.DecodeCaps(caps)
 	return t, err
-}
-
-func encodeCaps(caps []notifier.Cap) (string, error) {
-	if len(caps) == 0 {
-		return "", nil
-	}
-	b, err := json.Marshal(caps)
-	if err != nil {
-		return "", fmt.Errorf("encode caps: %w", err)
-	}
-	return string(b), nil
-}
-
-func decodeCaps(s string) (caps []notifier.Cap, err error) {
-	if s == "" {
-		return nil, nil
-	}
-	if err := json.Unmarshal([]byte(s), &caps); err != nil {
-		return nil, fmt.Errorf("decode caps: %w", err)
-	}
-	return caps, nil
 }

@@ -1,4 +1,4 @@
-package sqlite
+package ledger
 
 import (
 	"maps"
@@ -9,15 +9,15 @@ import (
 func TestParts(t *testing.T) {
 	t.Parallel()
 	for _, want := range []map[string]string{
-		{}, {"": ""}, {"type": "aa", "to": "bb"}, {"long": strings.Repeat("x", 300), strings.Repeat("k", 200): "\x00\n"},
+		{}, {"": ""}, {"type": "aa", "to": "bb"}, {"upper": "AB", "odd": "abc", "digest": "00ff17", "none": "xyz"}, {"long": strings.Repeat("x", 300), strings.Repeat("k", 200): "\x00\n"},
 	} {
-		b := encodeParts(want)
-		got, err := decodeParts(b)
+		b := EncodeParts(want)
+		got, err := DecodeParts(b)
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("got %v, %v; want %v", got, err, want)
 		}
 		for n := range b {
-			if got, err := decodeParts(b[:n]); err == nil {
+			if got, err := DecodeParts(b[:n]); err == nil {
 				t.Errorf("cut to %d of %d bytes: got %v, want an error", n, len(b), got)
 			}
 		}

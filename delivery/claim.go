@@ -9,113 +9,132 @@ import (
 	"github.com/seed-4b260dfd/notifier/claims"
 )
 
-// storeTimeout bounds a word to the store of claims and caps that nothing
-// depends on: a store that does not answer must not hold up outcomes.
-const storeTimeout = 500 * time.Millisecond
+const (
+	// askTimeout bounds a question to the store of claims and caps; the store's
+	// own patience is shorter.
+	askTimeout = 3 * time.Second
+	// storeTimeout bounds a word to it that nothing depends on: a store that
+	// does not answer must not hold up outcomes.
+	storeTimeout = 500 * time.Millisecond
+	// downTimeout bounds both while it is known not to answer.
+	downTimeout = 250 * time.Millisecond
+)
 
-// aside is a context for such a word.
-func aside(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, storeTimeout)
+// ask is a context for a question to the store, and aside one for a mere word.
+func (e *Engine) ask(ctx context.Context) (context.Context, context.CancelFunc) {
+	return e.patience(ctx, askTimeout)
+}
+
+func (e *Engine) aside(ctx context.Context) (context.Context, context.CancelFunc) {
+	return e.patience(ctx, storeTimeout)
+}
+
+func (e *Engine) patience(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if e.cfg.SoleOwner {
+		return ctx, func() {} // a store in the process does not hang
+	}
+	if e.store.down() {
+		d = downTimeout
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// unheard takes in what became of a word that nothing depends on. While the
+// store is known to be away, that each goes unheard is no news.
+func (w *work) unheard(word string, err error) {
+	known := w.e.store.down()
+	w.e.store.note(err)
+	switch {
+	case err == nil:
+	case known:
+		w.e.log.Debug(word, "delivery", w.lease.ID.String(), "err", err)
+	default:
+		w.e.log.Warn(word, "delivery", w.lease.ID.String(), "err", err)
+	}
 }
 
 // acquire takes the claim. It reports whether the attempt may go on; when not,
 // the lease has been dealt with.
 func (w *work) acquire(ctx context.Context) bool {
 	w.fault(claimBefore)
-	ans, err := w.e.cfg.Claims.Acquire(ctx, w.claim, w.claimTime())
+	ans, err := w.take(ctx, w.claimTime())
 	w.fault(claimAfter)
-	w.e.store.note(err)
 	if err != nil {
-		w.unclaimed = true
-		return w.withoutStore(err)
+		if w.proceeds() {
+			return true
+		}
+		// It may have been taken all the same.
+		w.e.debts.add(w.claim, 0, false, w.claimTime())
+		w.waitForStore(err)
+		return false
 	}
 	switch ans.Status {
 	case claims.StatusGranted:
 		return true
 	case claims.StatusHeld:
 		w.e.metrics.repeat(hopClaim, w.lease.Type)
-		w.wait(ans.Left)
+		w.wait(ans.Left, notifier.ReasonClaimHeld)
 	case claims.StatusDone, claims.StatusStale, claims.StatusConflict:
 		w.e.metrics.repeat(hopClaim, w.lease.Type)
 		w.outran(&ans)
 	default:
-		w.wait(wait(w.lease, 0, false))
+		w.wait(wait(w.lease, 0, false), notifier.ReasonClaimHeld)
 	}
 	return false
+}
+
+// take asks for the claim. One that is held by an earlier attempt of this
+// process, which could not give it back, is given back first.
+func (w *work) take(ctx context.Context, lasts time.Duration) (claims.Answer, error) {
+	ans, err := w.takeOnce(ctx, lasts)
+	if err == nil && ans.Status == claims.StatusHeld &&
+		w.e.pay(ctx, claims.Claim{Key: w.claim.Key, Fence: ans.Fence, Owner: ans.By}) {
+		return w.takeOnce(ctx, lasts)
+	}
+	return ans, err
+}
+
+func (w *work) takeOnce(ctx context.Context, lasts time.Duration) (claims.Answer, error) {
+	ctx, cancel := w.e.ask(ctx)
+	defer cancel()
+	ans, err := w.e.cfg.Claims.Acquire(ctx, w.claim, lasts)
+	w.e.store.note(err)
+	return ans, err
 }
 
 // wait hands the lease back until the claim of another attempt has ended. It
 // uses no try: nothing was attempted.
-func (w *work) wait(d time.Duration) {
-	w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: d, Record: true,
-		Attempt: notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonClaimHeld}})
+func (w *work) wait(d time.Duration, why notifier.Reason) {
+	w.giveBack(notifier.Return{Reason: notifier.ReasonBackoff, After: d, Unsent: w.permitted, Record: true,
+		Attempt: notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: why}})
 }
 
-// outran deals with a claim that knows of more than the lease: of the effect
-// itself, of a newer fence, of the same fence in other hands. Either the lease
-// is no longer ours, or the ledger has forgotten commits that it had
-// acknowledged. The ledger says which: a lease that is renewed is ours.
-func (w *work) outran(ans *claims.Answer) {
-	ctx, cancel := write()
-	defer cancel()
-	ours, err := w.e.cfg.Ledger.Renew(ctx, w.e.owner, []notifier.Hold{w.lease.Hold()})
-	switch {
-	case err != nil:
-		// Whoever's it is: handing back is guarded, too.
-		w.e.log.Error("ask whose a lease is", "delivery", w.lease.ID.String(), "err", err)
-		w.wait(max(ans.Left, time.Second))
-		return
-	case len(ours) != 1 || !ours[0]:
-		return // the delivery is somebody else's, or over
-	}
-	if ans.Status == claims.StatusDone {
-		w.e.log.Warn("closed from a tombstone: the ledger does not know what the claim does", "delivery", w.lease.ID.String(),
-			"outcome", ans.Outcome, "age", ans.Age, "forgotten", w.lease.Maybe == 0)
-		w.finish(w.remembered(ans))
-		return
-	}
-	if w.e.cfg.SoleOwner && ans.Status == claims.StatusConflict {
-		// Nobody else can hold a lease of this ledger: a fence was given twice.
-		w.e.asserts.fail(assertClaimConflict, w.lease.Hold())
-	}
-	w.e.log.Warn("a claim is ahead of the ledger", "delivery", w.lease.ID.String(), "fence", w.lease.Fence,
-		"claimed", ans.Fence, "by", ans.By, "cause", causeRewound)
-	w.wait(max(ans.Left, time.Second))
-}
+// proceeds says whether the attempt goes on while claims and caps cannot be
+// asked: in the direction in which its policy fails.
+func (w *work) proceeds() bool { return w.lease.Terms.RedisDown == notifier.RedisDownProceed }
 
-// remembered is the end that a tombstone gives to a delivery. Where the ledger
-// knows of an attempt that may have arrived, the tombstone is about that one:
-// its owner died before the outcome was written. Where it knows of none it has
-// forgotten one: that is put down as an effect, without a permit to show for it,
-// and its reason says why there is none.
-func (w *work) remembered(ans *claims.Answer) notifier.Completion {
-	c := notifier.Completion{State: notifier.StateUnknown, Reason: notifier.ReasonWorkerLost, Called: w.lease.Maybe == 0,
-		Attempt: notifier.Attempt{StartedAt: time.Now().Add(-ans.Age), Outcome: notifier.OutcomeUnknown, Reason: notifier.ReasonLedgerRewound}}
-	if ans.Outcome == notifier.OutcomeSent.String() {
-		c.State, c.Reason, c.Attempt.Outcome = notifier.StateSent, notifier.ReasonNone, notifier.OutcomeSent
-	}
-	return c
-}
-
-// withoutStore says whether the attempt goes on while claims and caps cannot be
-// asked: in the direction in which its policy fails. When not, the lease has
-// been handed back, and no try was used.
-func (w *work) withoutStore(cause error) bool {
-	if w.lease.Terms.RedisDown == notifier.RedisDownProceed {
-		return true
-	}
+// waitForStore hands the lease back until claims and caps can be asked. It uses
+// no try.
+func (w *work) waitForStore(cause error) {
 	if cause != nil {
-		w.e.log.Warn("wait for claims and caps", "delivery", w.lease.ID.String(), "err", cause)
+		w.e.log.Debug("wait for claims and caps", "delivery", w.lease.ID.String(), "err", cause)
 	}
-	// Soon, since a store that is restarted is back in a moment; not at the
-	// same moment for all of them.
-	after := redisDownWait + time.Duration(rand.Int64N(int64(redisDownWait)))
-	w.giveBack(notifier.Return{Reason: notifier.ReasonRedisDown, After: after})
-	return false
+	w.giveBack(notifier.Return{Reason: notifier.ReasonRedisDown, After: redisDownWait(w.e.store.outage(), rand.Float64())})
 }
 
-// redisDownWait is the shortest wait for a store that does not answer.
-const redisDownWait = 2 * time.Second
+const (
+	minRedisDown = 2 * time.Second
+	maxRedisDown = 20 * time.Second
+)
+
+// redisDownWait is how long to wait for a store that has been away for a time:
+// short at first, since one that is restarted is back in a moment; longer then,
+// because each look is two writes to the ledger for every delivery that waits.
+// random, in [0, 1), keeps them from coming back at one moment.
+func redisDownWait(away time.Duration, random float64) time.Duration {
+	d := min(max(away/4, minRedisDown), maxRedisDown)
+	return d + time.Duration(random*float64(d)/2)
+}
 
 // claimTime is how long the claim lasts: as the lease does. In process, where a
 // dead worker takes its claims along, it lasts as long as a call may, so that a
@@ -127,33 +146,24 @@ func (w *work) claimTime() time.Duration {
 	return max(w.left(), time.Second)
 }
 
-// hold prolongs the claim, while a call goes on or for as long as a permit may
-// have taken effect.
-func (w *work) hold(ctx context.Context, lasts time.Duration) {
-	if w.unclaimed {
-		return
-	}
-	ctx, cancel := aside(ctx)
+// hold prolongs the claim, and reports whether it still is ours. Without an
+// answer it is taken to be.
+func (w *work) hold(ctx context.Context, lasts time.Duration) bool {
+	ctx, cancel := w.e.aside(ctx)
 	defer cancel()
-	_, err := w.e.cfg.Claims.Renew(ctx, w.claim, lasts)
-	w.e.store.note(err)
-	if err != nil {
-		w.e.log.Warn("hold the claim", "delivery", w.lease.ID.String(), "err", err)
-	}
+	ours, err := w.e.cfg.Claims.Renew(ctx, w.claim, lasts)
+	w.unheard("hold the claim", err)
+	return ours || err != nil
 }
 
 // unclaim gives the claim back: nothing happened under it.
 func (w *work) unclaim(ctx context.Context) {
-	if w.unclaimed {
-		return
-	}
-	ctx, cancel := aside(ctx)
+	ctx, cancel := w.e.aside(ctx)
 	defer cancel()
 	err := w.e.cfg.Claims.Release(ctx, w.claim)
-	w.e.store.note(err)
+	w.unheard("release the claim", err)
 	if err != nil {
-		// It ends with its time; until then it holds up further attempts.
-		w.e.log.Warn("release the claim", "delivery", w.lease.ID.String(), "err", err)
+		w.e.debts.add(w.claim, 0, false, w.claimTime())
 	}
 }
 
@@ -166,12 +176,12 @@ func (w *work) settle(ctx context.Context, o notifier.Outcome) {
 }
 
 func (w *work) leave(ctx context.Context, o notifier.Outcome, lasts time.Duration) {
-	ctx, cancel := aside(ctx)
+	ctx, cancel := w.e.aside(ctx)
 	defer cancel()
 	err := w.e.cfg.Claims.Settle(ctx, w.claim, o.String(), lasts)
-	w.e.store.note(err)
+	w.unheard("settle the claim", err)
 	if err != nil {
-		w.e.log.Warn("settle the claim", "delivery", w.lease.ID.String(), "err", err)
+		w.e.debts.add(w.claim, o, true, lasts)
 	}
 }
 

@@ -46,8 +46,9 @@ func (w *work) claimFirst(ctx context.Context) {
 		w.settle(ctx, res.Outcome)
 	case notifier.OutcomeRejected, notifier.OutcomeInvalidAddress:
 		w.complete(notifier.StateRejected, res.Reason, attempt)
+		// The claim stays until it ends by itself: should the ledger forget the
+		// permit, nothing is asked of the provider again meanwhile.
 		w.refund(ctx)
-		w.unclaim(ctx)
 	case notifier.OutcomeNotSent:
 		// The only way back from a permit, with the proof that nothing was processed.
 		w.refund(ctx)
@@ -69,10 +70,8 @@ func (w *work) permit(ctx context.Context) bool {
 	if err == nil && granted {
 		w.permitted = true
 		w.held.Store(&held{since: since, lasts: lasts})
-		// From here on the effect may happen: whatever becomes of us, the claim
-		// says so for as long as a tombstone would.
-		w.hold(ctx, max(lasts, w.tombstone()))
-		return true
+		w.recount(ctx)
+		return w.stand(ctx, max(lasts, w.tombstone()))
 	}
 	if err != nil {
 		w.e.log.Warn("ask for a permit", "delivery", w.lease.ID.String(), "err", err)

@@ -121,6 +121,10 @@ type Engine struct {
 	store      storeHealth
 	rebuilding atomic.Bool
 	watch      watch
+	// fills counts how often the caps were filled anew, and debts are what the
+	// store was not there to hear.
+	fills atomic.Int64
+	debts debts
 	// misset says that the store is set in a way that weakens it, and blindUntil
 	// how long it does not remember what was sent before it lost its data.
 	misset     atomic.Bool
@@ -228,6 +232,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	loops.Go(func() { e.pauseLoop(ctx) })
 	loops.Go(func() { e.pollLoop(ctx) })
 	loops.Go(func() { e.storeLoop(ctx) })
+	loops.Go(func() { e.debtLoop(ctx) })
 	for _, a := range e.accounts {
 		loops.Go(func() { e.dispatch(ctx, a) })
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/caps"
 )
 
 // spend takes a unit of every cap, all or none. It reports whether the attempt
@@ -19,9 +20,9 @@ func (w *work) spend(ctx context.Context) bool {
 		w.fault(capsAfter)
 		return w.uncapped(ctx, nil)
 	}
-	dec, err := w.e.cfg.Caps.Spend(ctx, w.unit(), w.lease.ID.String(), w.spends)
+	w.fills = w.e.fills.Load()
+	dec, err := w.spendAll(ctx)
 	w.fault(capsAfter)
-	w.e.store.note(err)
 	if err != nil {
 		return w.uncapped(ctx, err)
 	}
@@ -40,23 +41,52 @@ func (w *work) spend(ctx context.Context) bool {
 	return false
 }
 
+func (w *work) spendAll(ctx context.Context) (caps.Decision, error) {
+	ctx, cancel := w.e.ask(ctx)
+	defer cancel()
+	dec, err := w.e.cfg.Caps.Spend(ctx, w.unit(), w.lease.ID.String(), w.spends)
+	w.e.store.note(err)
+	return dec, err
+}
+
+// recount adds the unit of a permitted call again when the caps were filled
+// anew since it was spent: the ledger counts permits, and that fill may have come
+// before this one's. The next one will find it in the ledger.
+func (w *work) recount(ctx context.Context) {
+	if len(w.spends) > 0 && w.fills != w.e.fills.Load() {
+		w.fill(ctx)
+	}
+}
+
+// fill adds the unit whether or not there is room for it.
+func (w *work) fill(ctx context.Context) {
+	ctx, cancel := w.e.aside(ctx)
+	defer cancel()
+	now := time.Now()
+	for _, c := range w.spends {
+		err := w.e.cfg.Caps.Fill(ctx, c, w.unit(), w.lease.ID.String(), now)
+		if w.unheard("add to the caps", err); err != nil {
+			return // it is taken from the ledger when the store is back
+		}
+	}
+}
+
 // uncapped goes on without the word of the caps, or waits, as the policy says:
 // the caps cannot be asked, or are being filled and would say yes too often.
 // What goes on is counted and not limited; units that cannot even be added now
 // are taken from the ledger when the store is back.
 func (w *work) uncapped(ctx context.Context, cause error) bool {
-	if w.lease.Terms.RedisDown != notifier.RedisDownProceed {
+	if !w.proceeds() {
 		w.unclaim(ctx)
-		return w.withoutStore(cause)
+		w.waitForStore(cause)
+		return false
 	}
 	w.uncounted = true
-	now := time.Now()
 	for _, c := range w.spends {
 		w.e.metrics.capsUncounted.WithLabelValues(c.Name).Inc()
-		if cause == nil {
-			cause = w.e.cfg.Caps.Fill(ctx, c, w.unit(), w.lease.ID.String(), now)
-			w.e.store.note(cause)
-		}
+	}
+	if w.fills = w.e.fills.Load(); cause == nil {
+		w.fill(ctx)
 	}
 	return true
 }
@@ -70,7 +100,7 @@ func (w *work) refund(ctx context.Context) {
 	if len(w.spends) == 0 || w.uncounted {
 		return
 	}
-	ctx, cancel := aside(ctx)
+	ctx, cancel := w.e.aside(ctx)
 	defer cancel()
 	if w.lease.Order == notifier.OrderClaimFirst {
 		// Under claim_first the next fence spends the same unit: it is ours to
@@ -79,10 +109,7 @@ func (w *work) refund(ctx context.Context) {
 			return
 		}
 	}
-	err := w.e.cfg.Caps.Refund(ctx, w.unit(), w.lease.ID.String(), w.spends)
-	w.e.store.note(err)
-	if err != nil {
-		// The unit stays taken until its window ends: too few, never too many.
-		w.e.log.Warn("refund the caps", "delivery", w.lease.ID.String(), "err", err)
-	}
+	// Without an answer the unit stays taken until its window ends: too few,
+	// never too many.
+	w.unheard("refund the caps", w.e.cfg.Caps.Refund(ctx, w.unit(), w.lease.ID.String(), w.spends))
 }

@@ -31,5 +31,15 @@ func (h *storeHealth) note(err error) {
 	}
 }
 
+// outage is how long ago the outage began that the caps have not made up for
+// yet; zero: there is none.
+func (h *storeHealth) outage() time.Duration {
+	began := h.began.Load()
+	if began == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, began))
+}
+
 // down reports whether the store had no answer the last time that it was asked.
 func (h *storeHealth) down() bool { return h.failed.Load() }

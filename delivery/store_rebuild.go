@@ -62,6 +62,7 @@ func (e *Engine) blind(now time.Time) {
 
 // rebuild fills the caps with what the ledger says was spent since a time.
 func (e *Engine) rebuild(ctx context.Context, from time.Time) error {
+	e.fills.Add(1)
 	began, units := time.Now(), 0
 	var batch []caps.Spent
 	flush := func() error {

@@ -122,13 +122,11 @@ func (e *Engine) swept(ctx context.Context, s *notifier.Swept) {
 		// The witness learns it too: should the ledger go back in time, this
 		// message is not sent a second time.
 		c := claims.Claim{Key: s.EffectKey, Fence: s.Fence, Owner: string(e.owner)}
-		ctx, cancel := aside(ctx)
-		defer cancel()
-		err := e.cfg.Claims.Settle(ctx, c, notifier.OutcomeUnknown.String(), s.Tombstone)
-		e.store.note(err)
-		if err != nil {
-			// The claim that was held since the permit says as much for a while.
-			e.log.Warn("settle a swept claim", "delivery", s.ID.String(), "err", err)
+		// As a debt: a store that does not answer must not hold up the sweep. The
+		// claim that was held since the permit says as much for a while.
+		e.debts.add(c, notifier.OutcomeUnknown, true, s.Tombstone)
+		if !e.store.down() {
+			e.pay(ctx, c)
 		}
 	}
 	e.finished(s.Type, s.Lane.Channel, s.ID.Notification, s.State, s.Reason)

@@ -20,9 +20,11 @@ type work struct {
 	spends  []caps.Cap
 	// held is the lease, or the permit that took its place, on our clocks.
 	held atomic.Pointer[held]
-	// unclaimed and uncounted say that the attempt goes on without a claim, or
-	// without its caps, because their store cannot be asked.
-	unclaimed, uncounted bool
+	// uncounted says that the attempt goes on without the word of its caps,
+	// because they cannot be asked.
+	uncounted bool
+	// fills is how often the caps had been filled anew when they were asked.
+	fills int64
 	// permitted is set by the permit; no claim-first call goes without it.
 	permitted bool
 	// inRoom is set while the work holds one of the account's tokens for permits.

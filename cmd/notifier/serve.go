@@ -67,7 +67,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	}
 
 	// The ledger, claims and caps.
-	stores, err := pr.openStores(ctx, log)
+	stores, err := pr.openStores(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,6 +108,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 	if err != nil {
 		return withPortAdvice(err, "stop the other process, or set another listen.http in "+configName)
 	}
+	stores.say(log)
 	draining := make(chan struct{})
 	server := api.NewServer(pr.Listen.HTTP, api.NewHandler(api.Config{
 		Accepter:   engine,

@@ -37,6 +37,8 @@ type stores struct {
 	watched delivery.Store
 	// embedded says that this process is the only one.
 	embedded bool
+	// say logs which they are, once the node has all that it needs.
+	say func(*slog.Logger)
 	// roundTrips counts those to Redis; nil: there is none.
 	roundTrips func() int64
 	// audit says what about the servers weakens the promise; housekeep is done
@@ -48,16 +50,18 @@ type stores struct {
 
 // openStores opens what the configuration names. Redis may be away: what it
 // adds is then missing, and the service says so.
-func (c *config) openStores(ctx context.Context, log *slog.Logger) (*stores, error) {
+func (c *config) openStores(ctx context.Context) (*stores, error) {
 	if c.ledger != "" {
-		return c.openEmbedded(ctx, log)
+		return c.openEmbedded(ctx)
 	}
 	l, err := postgres.Open(ctx, c.Ledger)
 	if err != nil {
 		return nil, c.withLedgerAdvice(err)
 	}
-	log.Info("many nodes may share the stores", "ledger", place(c.Ledger), "ledger_id", l.LedgerID(), "claims", place(c.Claims))
-	s := &stores{ledger: l, close: []func() error{func() error { l.Close(); return nil }}}
+	say := func(log *slog.Logger) {
+		log.Info("many nodes may share the stores", "ledger", place(c.Ledger), "ledger_id", l.LedgerID(), "claims", place(c.Claims))
+	}
+	s := &stores{ledger: l, say: say, close: []func() error{func() error { l.Close(); return nil }}}
 	client, err := redisscript.Open(c.Claims)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("claims: %w", err), s.Close())
@@ -80,7 +84,7 @@ func (s *stores) useRedis(client redis.UniversalClient, ledgerID string) {
 
 // openEmbedded opens the ledger's file, which belongs to this process from
 // here on.
-func (c *config) openEmbedded(ctx context.Context, log *slog.Logger) (*stores, error) {
+func (c *config) openEmbedded(ctx context.Context) (*stores, error) {
 	l, err := sqlite.Open(ctx, c.ledger)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -88,8 +92,10 @@ func (c *config) openEmbedded(ctx context.Context, log *slog.Logger) (*stores, e
 	case err != nil:
 		return nil, err
 	}
-	log.Info("the ledger belongs to this process", "ledger", c.ledger, "claims", c.Claims)
-	return &stores{ledger: l, claims: claims.NewMemory(), caps: caps.NewMemory(), embedded: true, close: []func() error{l.Close}}, nil
+	return &stores{say: func(log *slog.Logger) {
+		log.Info("the ledger belongs to this process", "ledger", c.ledger, "claims", c.Claims)
+	},
+		ledger: l, claims: claims.NewMemory(), caps: caps.NewMemory(), embedded: true, close: []func() error{l.Close}}, nil
 }
 
 // withLedgerAdvice says in one line what to do about a Postgres that is not

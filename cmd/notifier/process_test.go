@@ -66,8 +66,8 @@ func buildBinary(t *testing.T, tags ...string) string {
 type server struct {
 	t        testing.TB
 	bin, dir string
-	// env is added to the environment of every start.
-	env []string
+	// env is added to the environment, args to the flags, of every start.
+	env, args []string
 	// client is what requests are sent with; nil: caller.
 	client *http.Client
 
@@ -130,7 +130,7 @@ func (s *server) launch(addr string) {
 		s.t.Fatal(err)
 	}
 	defer out.Close()
-	cmd := exec.Command(s.bin, "serve", "-config", filepath.Join(s.dir, "notifier.yaml"))
+	cmd := exec.Command(s.bin, append([]string{"serve", "-config", filepath.Join(s.dir, "notifier.yaml")}, s.args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, out, out
 	cmd.Env = append(append(os.Environ(), listenVariable+"="+addr), s.env...)
 	if err := cmd.Start(); err != nil {

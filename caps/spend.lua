@@ -16,13 +16,16 @@ local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]
 local unit, share = ARGV[1], ARGV[2]
 
-local found = {}
+-- found is what each scope has of the unit, the share and the span; spans the
+-- longest window of each, which this call may count in twice.
+local found, spans = {}, {}
 local full, wait = 0, 0
 for i, key in ipairs(KEYS) do
   local limit, window = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
   -- A unit counts in a window that is open at its old end.
   local oldest = 2 * (now - window) + 2
   found[i] = redis.call('ZMSCORE', key, unit, share, '')
+  spans[key] = math.max(spans[key] or tonumber(found[i][3]) or 0, window)
   local was = tonumber(found[i][1])
   if not was or was < oldest then
     local excess = redis.call('ZCOUNT', key, oldest, '+inf') - limit
@@ -37,7 +40,7 @@ end
 if full > 0 then return {full, wait, now} end
 
 for i, key in ipairs(KEYS) do
-  local span = math.max(tonumber(ARGV[2 * i + 2]), tonumber(found[i][3]) or 0)
+  local span = spans[key]
   local gone = now - span
   local was, mine = tonumber(found[i][1]) or 0, -(tonumber(found[i][2]) or 0)
   local at, shared = now, 0

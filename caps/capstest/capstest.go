@@ -62,6 +62,7 @@ var rules = [...]struct {
 	{"Spend_ScopesAreApart", spendScopesAreApart},
 	{"Spend_LoweredLimit", spendLoweredLimit},
 	{"Spend_TwoWindowsOfOneScope", spendTwoWindowsOfOneScope},
+	{"Spend_TwoWindowsInOneCall", spendTwoWindowsInOneCall},
 	{"Spend_NoCaps", spendNoCaps},
 	{"Spend_NeverBeyondTheLimitAtOnce", spendNeverBeyondTheLimitAtOnce},
 	{"Refund_FreesTheUnit", refundFreesTheUnit},

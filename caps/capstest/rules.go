@@ -130,6 +130,20 @@ func spendTwoWindowsOfOneScope(s *script) {
 	}
 }
 
+// In whichever order, the longer window decides for how long units are kept.
+func spendTwoWindowsInOneCall(s *script) {
+	short, long := as("a", limit(1, second)), as("a", limit(1, 4*second))
+	s.granted("u1", "h", long, short)
+	s.Pass(second + s.Slack)
+	if d := s.spend("u2", "h", long, short); d.Granted {
+		s.Fatal("a unit was forgotten within the longer window")
+	}
+	s.denied("a", 3*second-s.Slack, long)
+	if d := s.spend("u2", "h", short); !d.Granted {
+		s.Fatal("a unit that has left the shorter window counts in it")
+	}
+}
+
 func spendNoCaps(s *script) {
 	s.granted("u1", "h")
 	s.refund("u1", "h")

@@ -61,6 +61,12 @@ var spentRows = []row{
 		l := w.leased(sendFirst)
 		w.wantSpent(w.clock.Now(), unit(&l, 1, w.clock.Now()))
 	}},
+	{"of claim-first, only what has a permit", func(w *world) {
+		l := w.leased(claimFirst)
+		w.wantSpent(w.clock.Now()) // counted now, it would be let through later though the cap is full
+		w.permit(me, l.Hold())
+		w.wantSpent(w.clock.Now(), unit(&l, 1, w.clock.Now()))
+	}},
 	{"not what provably sent nothing", func(w *world) {
 		l := w.leased(claimFirst)
 		w.pass(leaseFor)

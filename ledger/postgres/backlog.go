@@ -173,7 +173,8 @@ func (l *Ledger) Spent(ctx context.Context, since time.Time, yield func(notifier
 	const spent = `SELECT s.nid, s.ch, s.unit, s.at, l.channel, d.caps FROM (
 			SELECT nid, ch, unit, spent_at AS at FROM outcome WHERE spent_at >= $1
 			UNION ALL SELECT nid, ch, unit, spent_at FROM attempt_end WHERE spent_at >= $1
-			UNION ALL SELECT nid, ch, maybe + 1, leased_at FROM q WHERE status IN (1, 2) AND capped AND leased_at >= $1
+			UNION ALL SELECT nid, ch, maybe + 1, leased_at FROM q WHERE capped AND leased_at >= $1
+				AND (status = 2 OR status = 1 AND ord <> 'claim_first')
 		) s JOIN delivery d ON d.nid = s.nid AND d.ch = s.ch JOIN lane l ON l.id = d.lane`
 	conn, err := l.reads.Acquire(ctx)
 	if err != nil {

@@ -17,7 +17,8 @@ func (l *Ledger) Spent(ctx context.Context, since time.Time, yield func(notifier
 	const spent = `SELECT s.nid, s.ch, s.unit, s.at, l.channel, d.caps FROM (
 			SELECT nid, ch, d, unit, spent_at AS at FROM outcome WHERE spent_at IS NOT NULL AND spent_at >= ?
 			UNION ALL SELECT nid, ch, d, unit, spent_at FROM attempt WHERE spent_at IS NOT NULL AND spent_at >= ?
-			UNION ALL SELECT nid, ch, d, maybe + 1, leased_at FROM queue WHERE state <> 'pending' AND capped AND leased_at >= ?
+			UNION ALL SELECT nid, ch, d, maybe + 1, leased_at FROM queue WHERE capped AND leased_at >= ?
+				AND (state = 'sending' OR state = 'leased' AND ord <> 'claim_first')
 		) s CROSS JOIN delivery d ON d.d = s.d CROSS JOIN lane l ON l.id = d.lane`
 	from := micros(since)
 	err := query(ctx, l.reads, spent, func(scan func(...any) error) error {

@@ -32,9 +32,9 @@ func (w *work) stand(ctx context.Context, lasts time.Duration) bool {
 		w.refund(ctx)
 		w.outran(&ans)
 		return false
-	default:
-		return true
+	case claims.StatusGranted, claims.StatusHeld:
 	}
+	return true
 }
 
 // outran deals with a claim that knows of more than the lease: of the effect

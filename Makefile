@@ -57,6 +57,7 @@ fuzz: ## run each fuzz target for ten seconds
 
 bench: ## measure accept to sent beside a bare chain of two hops; BENCH="-soak 10m" watches memory for long
 	go run ./cmd/notifier bench -pending 1000000 $(BENCH)
+	go run ./servertest/with -- sh -c 'go run ./cmd/notifier bench -ledger "$$LEDGER" -claims "$$CLAIMS" -pending 1000000 $(BENCH)'
 
 # The parts of lint and check.
 

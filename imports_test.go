@@ -53,8 +53,9 @@ var graph = map[string]imports{
 
 	// servertest starts the servers that tests run against; no product code
 	// imports it. redisscript is how claims and caps talk to Redis.
-	"servertest":  {theirs: []string{goredis, pgx}},
-	"redisscript": {theirs: []string{goredis}, tests: []string{"servertest"}},
+	"servertest":      {theirs: []string{goredis, pgx}},
+	"servertest/with": {ours: []string{"servertest"}},
+	"redisscript":     {theirs: []string{goredis}, tests: []string{"servertest"}},
 
 	"claims": {
 		ours: []string{"redisscript"}, theirs: []string{goredis},

@@ -14,6 +14,7 @@ import (
 // benchSettings are what the flags say.
 type benchSettings struct {
 	server, typ, log string
+	ledger, claims   string
 	inflight         int
 	duration         time.Duration
 	rate             int
@@ -35,6 +36,8 @@ func (c command) bench(ctx context.Context, p *process, args []string) error {
 	f.StringVar(&s.server, "server", "", "load the server at this `URL` instead of starting one")
 	f.StringVar(&s.typ, "type", "", "with -server: the `type` to send; its policy sends over apns and asks for the datum n")
 	f.StringVar(&s.log, "provider-log", "", "with -server: the log `FILE` of the simulator that it sends to, to check")
+	f.StringVar(&s.ledger, "ledger", "", "start the server over this empty Postgres database: a postgres:// `URL`; with -claims")
+	f.StringVar(&s.claims, "claims", "", "start the server over this empty Redis: a redis:// `URL`; with -ledger")
 	f.IntVar(&s.inflight, "inflight", 100, "the `number` of requests under way at once")
 	f.DurationVar(&s.duration, "duration", 10*time.Second, "how `long` each measurement lasts on each side")
 	f.IntVar(&s.rate, "rate", 1000, "the requests `per second` of the measurement at a steady rate")
@@ -78,6 +81,10 @@ func (s *benchSettings) check() error {
 		return wrongUsage("bench: there is no order %q; allowed: both, send_first, claim_first", s.order)
 	case s.pending < 0 || s.soak < 0:
 		return wrongUsage("bench: -pending and -soak are not negative")
+	case (s.ledger == "") != (s.claims == ""):
+		return wrongUsage("bench: -ledger and -claims go together")
+	case s.server != "" && s.ledger != "":
+		return wrongUsage("bench: -ledger and -claims are for a server that is started: leave -server out")
 	case s.server == "" && (s.typ != "" || s.log != ""):
 		return wrongUsage("bench: -type and -provider-log go with -server")
 	case s.server != "" && s.typ == "":
@@ -97,6 +104,8 @@ type benchRun struct {
 	chain  *side // nil with -server
 	orders []*side
 	log    *effectLog // nil: there is no log to look at
+	// stores measures the Postgres that the server was started over; nil: none.
+	stores *meter
 	report benchReport
 }
 
@@ -116,9 +125,16 @@ func openBench(ctx context.Context, p *process, s *benchSettings) (*benchRun, er
 		}
 		return b, nil
 	}
-	w, err := startWorld(ctx, s.inflight)
+	w, err := startWorld(ctx, s)
 	if err != nil {
 		return nil, err
+	}
+	if s.ledger != "" {
+		if b.stores, err = openMeter(ctx, s.ledger); err != nil {
+			w.close()
+			return nil, err
+		}
+		b.report.Shared = true
 	}
 	b.world, b.log = w, &effectLog{path: w.log()}
 	b.chain = &side{name: "bare chain", base: w.chain.url, typ: benchSendFirst, bare: true, process: w.chain}
@@ -132,6 +148,7 @@ func openBench(ctx context.Context, p *process, s *benchSettings) (*benchRun, er
 
 func (b *benchRun) close() {
 	b.load.http.CloseIdleConnections()
+	b.stores.close()
 	if b.world != nil {
 		b.world.close()
 	}

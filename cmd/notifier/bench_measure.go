@@ -55,6 +55,9 @@ func (b *benchRun) throughput(ctx context.Context) error {
 			t.Ratio = median(ratios(t.Rounds, rates(turns[b.chain])))
 		}
 		b.report.Throughput = append(b.report.Throughput, t)
+		if b.stores != nil && !s.bare {
+			b.report.Stores = append(b.report.Stores, costOf(s.name, turns[s]))
+		}
 	}
 	return nil
 }
@@ -65,6 +68,8 @@ type turn struct {
 	took time.Duration
 	// cpu is what the side's process ran for.
 	cpu time.Duration
+	// stores is what the round cost in Postgres and Redis.
+	stores cost
 }
 
 func rates(all []turn) []float64 {
@@ -89,6 +94,10 @@ func (b *benchRun) round(ctx context.Context, s *side, lasts time.Duration) (t t
 	if err != nil {
 		return t, err
 	}
+	stores, err := b.stores.read(ctx)
+	if err != nil {
+		return t, err
+	}
 	cpu, start := s.cpu(), time.Now()
 	until := start.Add(lasts)
 	t.sent, err = b.load.closed(ctx, b.inflight, func() bool { return time.Now().Before(until) },
@@ -100,7 +109,13 @@ func (b *benchRun) round(ctx context.Context, s *side, lasts time.Duration) (t t
 		return t, err
 	}
 	t.took, t.cpu = time.Since(start), s.cpu()-cpu
-	return t, nil
+	after, err := b.stores.read(ctx)
+	if err != nil {
+		return t, err
+	}
+	c, err := b.counters(ctx, s)
+	t.stores = cost{after.cpu - stores.cpu, after.wal - stores.wal, c.roundTrips - before.roundTrips}
+	return t, err
 }
 
 func (s *side) cpu() time.Duration {
@@ -174,7 +189,7 @@ func (b *benchRun) steady(ctx context.Context) error {
 }
 
 // counters are what is read of a server's metrics.
-type counters struct{ sent, commits float64 }
+type counters struct{ sent, commits, roundTrips float64 }
 
 // counters reads the metrics; a bare chain has none.
 func (b *benchRun) counters(ctx context.Context, s *side) (c counters, err error) {
@@ -212,6 +227,8 @@ func (c *counters) add(line, typ string) error {
 	switch {
 	case name == "notifier_ledger_commits_total":
 		into = &c.commits
+	case name == "notifier_redis_round_trips_total":
+		into = &c.roundTrips
 	case strings.HasPrefix(name, "notifier_finished_total{") &&
 		strings.Contains(name, `state="sent"`) && strings.Contains(name, `type="`+typ+`"`):
 		into = &c.sent

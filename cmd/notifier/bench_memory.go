@@ -119,20 +119,8 @@ const clockTick = 10 * time.Millisecond
 
 // cpu is the time that the process has run for. 0: this system does not tell.
 func (c *child) cpu() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	// The name, in brackets, may hold anything. After it the state is field 3,
-	// and the times of the process itself, user and system, are 14 and 15.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * clockTick
+	s, _ := readStat(c.cmd.Process.Pid)
+	return s.own
 }
 
 // slope is the least-squares growth from one sample to the next.

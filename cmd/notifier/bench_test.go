@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-4b260dfd/notifier/channels/simulate"
+	"github.com/seed-4b260dfd/notifier/servertest"
 )
 
 // A short run over real processes measures everything that a long one does.
@@ -72,6 +73,34 @@ func TestBench_MeasuresAndChecks(t *testing.T) {
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Over Postgres and Redis the run says what a delivery costs there.
+func TestBench_MeasuresSharedStores(t *testing.T) {
+	t.Parallel()
+	ledger, claims := servertest.SharedPostgres(t).Database(t), servertest.NewRedis(t).URL()
+	cmd := exec.Command(buildBinary(t), "bench", "-duration", "1s", "-inflight", "8", "-rate", "50", "-ledger", ledger, "-claims", claims, "-json")
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("run the bench: %v\n%s", err, out)
+	}
+	var r benchReport
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("read the report: %v\n%s", err, out)
+	}
+	if !r.Shared || len(r.Stores) != 2 {
+		t.Fatalf("got %+v, want the costs of both orders", r.Stores)
+	}
+	for _, x := range r.Stores {
+		// A delivery has some rows, and each batch of them asks Redis at least once.
+		if x.WAL < 500 || x.RoundTrips <= 0 || runtime.GOOS == "linux" && x.Postgres <= 0 {
+			t.Errorf("%s: got %+v", x.Side, x)
+		}
+	}
+	if c := r.Check; !c.Compared || c.Accepted == 0 || c.Effects != c.Accepted || c.Lost+c.Repeated > 0 {
+		t.Errorf("check: got %+v", c)
 	}
 }
 
@@ -137,6 +166,8 @@ func TestBench_WrongUsage(t *testing.T) {
 		"type without server":     {"-type", "t"},
 		"server without type":     {"-server", "http://127.0.0.1:1"},
 		"memory of another":       {"-server", "http://127.0.0.1:1", "-type", "t", "-soak", "1m"},
+		"ledger without claims":   {"-ledger", "postgres://127.0.0.1/x"},
+		"stores of another":       {"-server", "http://127.0.0.1:1", "-type", "t", "-ledger", "postgres://127.0.0.1/x", "-claims", "redis://127.0.0.1"},
 		"server that is no URL":   {"-server", "there", "-type", "t"},
 	} {
 		t.Run(name, func(t *testing.T) {

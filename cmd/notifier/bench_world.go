@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/channels/simulate"
+	"github.com/seed-4b260dfd/notifier/ledger/postgres"
 )
 
 // The types that are sent. Each has a cap, since real ones do, that is never
@@ -33,7 +34,7 @@ caps: [{name: bench, per: [recipient], limit: 1000, window: 10s}]
 	benchTemplate = `title: A measurement
 body: "Number {{.n}}."
 `
-	benchConfig = `listen: {http: "127.0.0.1:0"}
+	benchConfig = `%slisten: {http: "127.0.0.1:0"}
 log: {level: warn, format: text}
 channels:
   apns:
@@ -56,8 +57,9 @@ type benchWorld struct {
 	simulator, server, chain *child
 }
 
-// startWorld starts providers, server and bare chain in a temporary folder.
-func startWorld(ctx context.Context, inflight int) (w *benchWorld, err error) {
+// startWorld starts providers, server and bare chain in a temporary folder. The
+// stores are in it, or where the settings say.
+func startWorld(ctx context.Context, s *benchSettings) (w *benchWorld, err error) {
 	w = new(benchWorld)
 	defer func() {
 		if err != nil {
@@ -78,7 +80,14 @@ func startWorld(ctx context.Context, inflight int) (w *benchWorld, err error) {
 	w.simulator.url = w.simulator.printed("apns ")
 	// Several times the requests in flight, since an accepted request frees its
 	// client before it is sent: the slots are not what is measured.
-	config := fmt.Sprintf(benchConfig, files.APNsKeyFile, files.APNsKeyID, files.APNsTeamID, files.APNsTopic, w.simulator.url, files.CAFile, 8*inflight)
+	stores := ""
+	if s.ledger != "" {
+		stores = fmt.Sprintf("ledger: %q\nclaims: %q\n", s.ledger, s.claims)
+		if _, err := postgres.Migrate(ctx, s.ledger); err != nil {
+			return w, err
+		}
+	}
+	config := fmt.Sprintf(benchConfig, stores, files.APNsKeyFile, files.APNsKeyID, files.APNsTeamID, files.APNsTopic, w.simulator.url, files.CAFile, 8*s.inflight)
 	todo := []newFile{{"templates/bench/push.yaml", []byte(benchTemplate)}, {configName, []byte(config)}}
 	for _, o := range benchOrders {
 		todo = append(todo, newFile{"policies/" + o.typ + ".yaml", fmt.Appendf(nil, benchPolicy, o.order)})

@@ -11,14 +11,15 @@ import (
 )
 
 // Three nodes, and every request sent to two of them at the same moment: one
-// notification each, and one effect each.
+// notification each, and one effect each. Four messages go to each person, as
+// many as the cap lets through: a copy that spent a unit would hold one back.
 func TestNodes_EveryRequestTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	const each = 3000
 	bin := buildBinary(t)
 	sim := startProviders(t)
 	dir := installation(t, sim, 0, map[string]string{
-		"note": quickPolicy(notifier.OrderSendFirst, 0), "digest": quickPolicy(notifier.OrderClaimFirst, 0)})
+		"note": quickPolicy(notifier.OrderSendFirst, 4), "digest": quickPolicy(notifier.OrderClaimFirst, 4)})
 	database := servertest.SharedPostgres(t).Database(t)
 	c := newCluster(t, bin, dir, 3, database, database, servertest.SharedRedis(t).URL())
 	kept := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 30}, Timeout: patience}
@@ -32,7 +33,7 @@ func TestNodes_EveryRequestTwiceAtOnce(t *testing.T) {
 	for range 12 {
 		all.Go(func() {
 			for i := range work {
-				ids[i] = c.twice(t, message{Key: fmt.Sprintf("k-%d", i), Type: []string{"note", "digest"}[i%2], Recipient: fmt.Sprintf("u_%d", i),
+				ids[i] = c.twice(t, message{Key: fmt.Sprintf("k-%d", i), Type: []string{"note", "digest"}[i%2], Recipient: fmt.Sprintf("u_%d", i/4),
 					To: to(sim, "apns", i), Data: map[string]string{"text": "hello"}}, i)
 			}
 		})

@@ -40,7 +40,7 @@ func conform(t *testing.T, url string) {
 		test(t, capstest.Subject{
 			Caps:  open(t, url),
 			Pass:  func(d time.Duration) { <-time.After(d) },
-			Slack: 500 * time.Millisecond,
+			Slack: 1500 * time.Millisecond,
 		})
 	})
 }

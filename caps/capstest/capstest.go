@@ -25,8 +25,8 @@ type Subject struct {
 	// Pass lets time go by on the store's clock.
 	Pass func(time.Duration)
 	// Slack is by how much the store's clock may go on during a test besides
-	// what Pass lets by: zero for one that stands still. It is well under a
-	// second.
+	// what Pass lets by: zero for one that stands still. It is half the unit of
+	// time at most.
 	Slack time.Duration
 }
 
@@ -35,7 +35,7 @@ type Frame func(t *testing.T, test func(t *testing.T, s Subject))
 
 // The unit of time of the suite: long enough to be told apart on a real
 // server, short enough to be waited for.
-const second = time.Second
+const second = 3 * time.Second
 
 // Run holds a store to every rule, each over a fresh Subject.
 func Run(t *testing.T, frame Frame) {

@@ -52,7 +52,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA public FROM notifier_node, notifier_reader;
 GRANT SELECT ON meta, schema_version TO notifier_node;
 
 -- Words that many rows share: they are added to and never changed.
-GRANT SELECT, INSERT ON lane, terms TO notifier_node;
+GRANT SELECT, INSERT ON lane, terms, policy TO notifier_node;
 
 -- Keys are found, taken, and forgotten when their time is over. The update is
 -- for the row lock with which old ones are picked; the column says least.

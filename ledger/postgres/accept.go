@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -136,33 +135,33 @@ func (a *accepting) turn(ctx context.Context) error {
 const acceptSQL = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
 	s AS MATERIALIZED (
 		SELECT a.*, t.now, (lpad(to_hex(greatest((extract(epoch FROM t.now) * 1000)::bigint, $2)), 12, '0') || a.tail)::uuid AS nid
-		FROM unnest($3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[],
-			$12::bytea[], $13::timestamptz[], $14::timestamptz[], $15::bigint[], $16::smallint[])
-			AS a(idx, tail, tenant, key, type, recipient, ord, policy_version, fingerprint, parts, send_at, expires_at, keep_us, deliveries), t),
+		FROM unnest($3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int[], $10::bytea[],
+			$11::bytea[], $12::timestamptz[], $13::timestamptz[], $14::bigint[], $15::smallint[])
+			AS a(idx, tail, tenant, key, recipient, ord, policy, fingerprint, parts, send_at, expires_at, keep_us, deliveries), t),
 	i AS (INSERT INTO idem (tenant, key, nid, keep_until)
 		SELECT tenant, key, nid, greatest(now, send_at, expires_at) + keep_us * interval '1 microsecond'
 		FROM s ORDER BY tenant COLLATE "C", key COLLATE "C" ON CONFLICT DO NOTHING RETURNING nid),
-	n AS (INSERT INTO notification (nid, deliveries, tenant, key, type, recipient, ord, policy_version, fingerprint, parts, accepted_at, send_at, expires_at)
-		SELECT nid, deliveries, tenant, key, type, recipient, ord, policy_version, fingerprint, parts, now, send_at, expires_at
-		FROM s WHERE nid IN (SELECT nid FROM i)),
+	w AS MATERIALIZED (SELECT s.* FROM s JOIN i ON i.nid = s.nid),
+	n AS (INSERT INTO notification (nid, accepted_at, send_at, expires_at, policy, deliveries, tenant, key, recipient, fingerprint, parts)
+		SELECT nid, now, send_at, expires_at, policy, deliveries, tenant, key, recipient, fingerprint, parts FROM w),
 	x AS MATERIALIZED (
-		SELECT d.*, s.nid, s.ord, s.now, CASE WHEN s.send_at > s.now THEN s.send_at ELSE s.now END AS due,
-			d.first AND NOT coalesce(s.send_at > s.now, false) AND d.expires_at > s.now AS leased
-		FROM unnest($17::int[], $18::int[], $19::smallint[], $20::int[], $21::text[], $22::text[], $23::bytea[], $24::text[], $25::text[],
-			$26::timestamptz[], $27::bigint[], $28::bool[])
-			AS d(idx, ch, lane, terms, caps, address, content, collapse_id, effect_key, expires_at, lease_us, first)
-		JOIN s ON s.idx = d.idx WHERE s.nid IN (SELECT nid FROM i)),
-	d AS (INSERT INTO delivery (nid, ch, lane, terms, caps, address, content, collapse_id, effect_key, send_at)
-		SELECT nid, ch, lane, terms, caps, address, content, collapse_id, effect_key, due FROM x),
-	h AS (INSERT INTO q (lane, nid, ch, ord, status, capped, fence, owner, ended, leased_at, lease_until, due, expires_at, lease_time, terms,
+		SELECT d.*, w.nid, w.ord, w.now, CASE WHEN w.send_at > w.now THEN w.send_at ELSE w.now END AS due,
+			d.first AND NOT coalesce(w.send_at > w.now, false) AND d.expires_at > w.now AS leased
+		FROM unnest($16::int[], $17::int[], $18::smallint[], $19::int[], $20::text[], $21::bytea[], $22::bytea[], $23::bytea[], $24::bytea[],
+			$25::timestamptz[], $26::int[], $27::bool[])
+			AS d(idx, ch, lane, terms, caps, address, content, collapse_id, effect_key, expires_at, lease_ms, first)
+		JOIN w ON w.idx = d.idx),
+	d AS (INSERT INTO delivery (nid, send_at, ch, terms, lane, caps, address, content, collapse_id, effect_key)
+		SELECT nid, due, ch, terms, lane, caps, address, content, collapse_id, effect_key FROM x),
+	h AS (INSERT INTO q (lane, nid, ch, ord, status, capped, fence, owner, ended, leased_at, lease_until, due, expires_at, lease_ms, terms,
 			tries, maybe, fails, cancel)
-		SELECT lane, nid, ch, ord, leased::int, caps <> '', leased::int, CASE WHEN leased THEN $29 ELSE '' END, '',
-			CASE WHEN leased THEN now END, CASE WHEN leased THEN now + lease_us * interval '1 microsecond' END,
-			due, expires_at, lease_us * interval '1 microsecond', terms, 0, 0, 0, '' FROM x WHERE due <= now),
-	r AS (INSERT INTO later (lane, nid, ch, ord, capped, reason, fence, owner, ended, due, expires_at, lease_time, terms, tries, maybe, fails, cancel)
-		SELECT lane, nid, ch, ord, caps <> '', 'scheduled', 0, '', '', due, expires_at, lease_us * interval '1 microsecond', terms, 0, 0, 0, ''
+		SELECT lane, nid, ch, ord, leased::int, caps <> '', leased::int, CASE WHEN leased THEN $28 ELSE '' END, '',
+			CASE WHEN leased THEN now END, CASE WHEN leased THEN now + lease_ms * interval '1 millisecond' END,
+			due, expires_at, lease_ms, terms, 0, 0, 0, '' FROM x WHERE due <= now),
+	r AS (INSERT INTO later (lane, nid, ch, ord, capped, reason, fence, owner, ended, due, expires_at, lease_ms, terms, tries, maybe, fails, cancel)
+		SELECT lane, nid, ch, ord, caps <> '', 'scheduled', 0, '', '', due, expires_at, lease_ms, terms, 0, 0, 0, ''
 		FROM x WHERE due > now)
-	SELECT s.idx, s.nid, s.now FROM s WHERE s.nid IN (SELECT nid FROM i)`
+	SELECT idx, nid, now FROM w`
 
 // insert stores the intents whose keys are free, and reports which.
 func (a *accepting) insert(ctx context.Context, which []int) (stored map[int]bool, err error) {
@@ -173,7 +172,9 @@ func (a *accepting) insert(ctx context.Context, which []int) (stored map[int]boo
 		if a.intents[i].ReplayOnly {
 			continue
 		}
-		in.add(i, a.tails[i], &a.intents[i])
+		if err := in.add(ctx, a.l, i, a.tails[i], &a.intents[i]); err != nil {
+			return nil, err
+		}
 		if err := de.add(ctx, a.l, i, &a.intents[i]); err != nil {
 			return nil, err
 		}
@@ -192,7 +193,7 @@ func (a *accepting) insert(ctx context.Context, which []int) (stored map[int]boo
 	if a.l.trust.check() != nil {
 		a.leaseNone(de.first)
 	}
-	rows, err := conn.Query(ctx, acceptSQL, a.l.now(), a.floor, in.idx, in.tail, in.tenant, in.key, in.typ, in.recipient, in.ord,
+	rows, err := conn.Query(ctx, acceptSQL, a.l.now(), a.floor, in.idx, in.tail, in.tenant, in.key, in.recipient, in.ord,
 		in.policy, in.fingerprint, in.parts, in.sendAt, in.expiresAt, in.keep, in.deliveries,
 		de.idx, de.ch, de.lane, de.terms, de.caps, de.address, de.content, de.collapse, de.effect, de.expiresAt, de.lease, de.first, owner)
 	if err != nil {
@@ -260,35 +261,38 @@ func filled(in *notifier.Intent, ch int, nid notifier.ID, now time.Time) notifie
 
 // intentColumns are the intents of a statement, column by column.
 type intentColumns struct {
-	idx                                            []int32
-	tail, tenant, key, typ, recipient, ord, policy []string
-	fingerprint, parts                             [][]byte
-	sendAt, expiresAt                              []*time.Time
-	keep                                           []int64
-	deliveries                                     []int16
+	idx, policy                       []int32
+	tail, tenant, key, recipient, ord []string
+	fingerprint, parts                [][]byte
+	sendAt, expiresAt                 []*time.Time
+	keep                              []int64
+	deliveries                        []int16
 }
 
-func (c *intentColumns) add(i int, tail string, in *notifier.Intent) {
+func (c *intentColumns) add(ctx context.Context, l *Ledger, i int, tail string, in *notifier.Intent) error {
+	policy, err := l.words.policyID(ctx, l.hot, policyWords{in.Type, in.Order, in.PolicyVersion})
+	if err != nil {
+		return err
+	}
 	c.idx = append(c.idx, int32(i))
 	c.tail = append(c.tail, tail)
 	c.tenant, c.key = append(c.tenant, in.Tenant), append(c.key, in.Key)
-	c.typ, c.recipient = append(c.typ, in.Type), append(c.recipient, in.Recipient)
-	c.ord, c.policy = append(c.ord, string(in.Order)), append(c.policy, in.PolicyVersion)
+	c.recipient, c.ord, c.policy = append(c.recipient, in.Recipient), append(c.ord, string(in.Order)), append(c.policy, policy)
 	c.fingerprint, c.parts = append(c.fingerprint, in.Fingerprint[:]), append(c.parts, ledger.EncodeParts(in.Parts))
 	c.sendAt, c.expiresAt = append(c.sendAt, orNull(in.SendAt)), append(c.expiresAt, orNull(in.ExpiresAt))
 	c.keep = append(c.keep, in.KeepFor.Microseconds())
 	c.deliveries = append(c.deliveries, int16(len(in.Deliveries)))
+	return nil
 }
 
 // deliveryColumns are their deliveries.
 type deliveryColumns struct {
-	idx, ch, terms                  []int32
-	lane                            []int16
-	caps, address, collapse, effect []string
-	content                         [][]byte
-	expiresAt                       []pgtype.Timestamptz
-	lease                           []int64
-	first                           []bool
+	idx, ch, terms, lease              []int32
+	lane                               []int16
+	caps                               []string
+	content, address, collapse, effect [][]byte
+	expiresAt                          []pgtype.Timestamptz
+	first                              []bool
 }
 
 func (c *deliveryColumns) add(ctx context.Context, l *Ledger, i int, in *notifier.Intent) error {
@@ -306,19 +310,19 @@ func (c *deliveryColumns) add(ctx context.Context, l *Ledger, i int, in *notifie
 		if err != nil {
 			return err
 		}
-		address, err := json.Marshal(d.Address)
+		address, err := packAddress(d.Address)
 		if err != nil {
-			return fmt.Errorf("encode an address: %w", err)
+			return err
 		}
 		expires := d.ExpiresAt
 		if expires.IsZero() {
 			expires = in.ExpiresAt
 		}
 		c.idx, c.ch, c.terms, c.lane = append(c.idx, int32(i)), append(c.ch, int32(ch)), append(c.terms, terms), append(c.lane, lane)
-		c.caps, c.address = append(c.caps, caps), append(c.address, string(address))
-		c.collapse, c.effect = append(c.collapse, d.CollapseID), append(c.effect, d.EffectKey)
+		c.caps, c.address = append(c.caps, caps), append(c.address, address)
+		c.collapse, c.effect = append(c.collapse, packCollapse(d.CollapseID, d.EffectKey)), append(c.effect, pack(d.EffectKey))
 		c.content, c.expiresAt = append(c.content, d.Content), append(c.expiresAt, orNever(expires))
-		c.lease = append(c.lease, d.Terms.Lease.Microseconds())
+		c.lease = append(c.lease, int32(d.Terms.Lease.Milliseconds()))
 		c.first = append(c.first, in.Lease.Owner != "" && ch < in.Lease.Count)
 	}
 	return nil

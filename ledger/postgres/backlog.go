@@ -144,7 +144,7 @@ func (l *Ledger) count(ctx context.Context) ([]notifier.Backlog, error) {
 
 // Unknowns counts what ended unknown and nobody's later word has settled, by type.
 func (l *Ledger) Unknowns(ctx context.Context) ([]notifier.Unknowns, error) {
-	const unknown = `SELECT n.type, count(*), min(o.finished_at) FROM outcome o JOIN notification n ON n.nid = o.nid
+	const unknown = `SELECT p.type, count(*), min(o.finished_at) FROM outcome o JOIN notification n ON n.nid = o.nid JOIN policy p ON p.id = n.policy
 		WHERE o.state = 'unknown' AND NOT EXISTS (SELECT 1 FROM evidence e
 			WHERE e.nid = o.nid AND e.ch = o.ch AND e.kind = 'late' AND e.outcome = 'sent')
 		GROUP BY 1 ORDER BY 1`

@@ -143,8 +143,8 @@ func (c *changes) takeOut(h *held) {
 // whoever asks later what became of the lease.
 func (c *changes) requeue(h *held, ended string, reason notifier.Reason, after time.Duration) {
 	const wait = `WITH d AS (DELETE FROM q WHERE lane = $1 AND nid = $2 AND ch = $3 RETURNING *)
-			INSERT INTO later (lane, nid, ch, ord, capped, reason, fence, owner, ended, leased_at, due, expires_at, lease_time, terms, tries, maybe, fails, cancel)
-			SELECT lane, nid, ch, ord, capped, $9, fence, owner, $4, leased_at, $5, expires_at, lease_time, terms, $6, $7, $8, cancel FROM d`
+			INSERT INTO later (lane, nid, ch, ord, capped, reason, fence, owner, ended, leased_at, due, expires_at, lease_ms, terms, tries, maybe, fails, cancel)
+			SELECT lane, nid, ch, ord, capped, $9, fence, owner, $4, leased_at, $5, expires_at, lease_ms, terms, $6, $7, $8, cancel FROM d`
 	c.l.lanes.forget(h.id)
 	c.batch.Queue(wait, h.lane, [16]byte(h.id.Notification), h.id.Ordinal, ended, c.now.Add(after), h.tries, h.maybe, h.fails, reason)
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -27,19 +26,19 @@ const leaseSQL = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
 			WHERE lane = $2 AND due <= (SELECT now FROM t) AND due < coalesce((SELECT due FROM head), 'infinity') AND expires_at > (SELECT now FROM t)
 			ORDER BY lane, due LIMIT $4 FOR UPDATE SKIP LOCKED))
 		RETURNING *),
-	h AS (INSERT INTO q (lane, nid, ch, ord, status, capped, fence, owner, ended, leased_at, lease_until, due, expires_at, lease_time, terms,
+	h AS (INSERT INTO q (lane, nid, ch, ord, status, capped, fence, owner, ended, leased_at, lease_until, due, expires_at, lease_ms, terms,
 			tries, maybe, fails, cancel)
-		SELECT lane, nid, ch, ord, 1, capped, fence + 1, $5, '', now, now + lease_time, due, expires_at, lease_time, terms, tries, maybe, fails, cancel
+		SELECT lane, nid, ch, ord, 1, capped, fence + 1, $5, '', now, now + lease_ms * interval '1 millisecond', due, expires_at, lease_ms, terms, tries, maybe, fails, cancel
 		FROM l, t
 		RETURNING nid, ch, ord, fence, expires_at, due, terms, tries, maybe, fails),
 	u AS (UPDATE q SET status = 1, fence = fence + 1, permit_fence = NULL, owner = $5, ended = '',
-			leased_at = (SELECT now FROM t), lease_until = (SELECT now FROM t) + lease_time
+			leased_at = (SELECT now FROM t), lease_until = (SELECT now FROM t) + lease_ms * interval '1 millisecond'
 		WHERE ctid = ANY (ARRAY (SELECT ctid FROM q
 			WHERE lane = $2 AND status = 0 AND nid >= $3 AND expires_at > (SELECT now FROM t)
 			ORDER BY lane, nid, ch LIMIT $4 - (SELECT count(*) FROM l) FOR UPDATE SKIP LOCKED))
 		RETURNING nid, ch, ord, fence, expires_at, due, terms, tries, maybe, fails)
 	SELECT x.nid, x.ch, x.ord, x.fence, x.expires_at, x.due, x.terms, x.tries, x.maybe, x.fails, t.now,
-		d.caps, d.address, d.content, d.collapse_id, d.effect_key, d.send_at, n.tenant, n.key, n.type, n.recipient, n.accepted_at,
+		d.caps, d.address, d.content, d.collapse_id, d.effect_key, d.send_at, n.tenant, n.key, n.policy, n.recipient, n.accepted_at,
 		EXISTS (SELECT 1 FROM later WHERE lane = $2 AND due <= t.now AND expires_at > t.now)
 	FROM (SELECT * FROM h UNION ALL SELECT * FROM u) x CROSS JOIN t
 	CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = x.nid AND f.ch = x.ch) d
@@ -87,29 +86,23 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 	if err != nil {
 		return nil, false, err
 	}
-	type due struct {
-		notifier.Leased
-		at    time.Time
-		terms int32
-		caps  string
-	}
-	var all []due
+	var all []dueRow
 	var (
-		r                       due
+		r                       dueRow
 		nid                     [16]byte
-		address                 string
-		content                 []byte
+		address, content        []byte
+		collapse, effect        []byte
 		expires                 pgtype.Timestamptz
 		now, sendAt, acceptedAt time.Time
 	)
 	r.Lane = lane
 	_, err = pgx.ForEachRow(rows, []any{&nid, &r.ID.Ordinal, &r.Order, &r.Fence, &expires, &r.at, &r.terms, &r.Tries, &r.Maybe, &r.Fails, &now,
-		&r.caps, &address, &content, &r.CollapseID, &r.EffectKey, &sendAt, &r.Tenant, &r.Key, &r.Type, &r.Recipient, &acceptedAt, &more}, func() error {
+		&r.caps, &address, &content, &collapse, &effect, &sendAt, &r.Tenant, &r.Key, &r.policy, &r.Recipient, &acceptedAt, &more}, func() error {
 		r.ID.Notification, r.ExpiresAt, r.LeasedAt = nid, timeOf(expires), now.UTC()
 		r.SendAt, r.AcceptedAt = sendAt.UTC(), acceptedAt.UTC()
-		r.Content, r.Address = slices.Clone(content), notifier.Address{}
-		if err := json.Unmarshal([]byte(address), &r.Address); err != nil {
-			return fmt.Errorf("decode the address of %v: %w", r.ID, err)
+		r.Content = slices.Clone(content)
+		if err := r.unpack(address, collapse, effect); err != nil {
+			return fmt.Errorf("read delivery %v: %w", r.ID, err)
 		}
 		all = append(all, r)
 		return nil
@@ -120,7 +113,7 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 	if len(all) > 0 {
 		l.commits.Add(1)
 	}
-	slices.SortFunc(all, func(a, b due) int {
+	slices.SortFunc(all, func(a, b dueRow) int {
 		return cmp.Or(a.at.Compare(b.at), slices.Compare(a.ID.Notification[:], b.ID.Notification[:]), cmp.Compare(a.ID.Ordinal, b.ID.Ordinal))
 	})
 	conn.Release()
@@ -128,10 +121,36 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 		if d.Terms, err = l.words.termsFor(ctx, l.hot, d.terms, d.caps); err != nil {
 			return nil, false, err
 		}
+		w, err := l.words.policyFor(ctx, l.hot, d.policy)
+		if err != nil {
+			return nil, false, err
+		}
+		d.Type = w.typ
 		l.lanes.note(d.ID, id)
 		out = append(out, d.Leased)
 	}
 	return out, more, nil
+}
+
+// dueRow is a delivery as the statement returns it, in numbers yet.
+type dueRow struct {
+	notifier.Leased
+	at            time.Time
+	terms, policy int32
+	caps          string
+}
+
+func (r *dueRow) unpack(address, collapse, effect []byte) (err error) {
+	if r.Address, err = unpackAddress(address); err != nil {
+		return err
+	}
+	if r.EffectKey, err = unpack(effect); err != nil {
+		return fmt.Errorf("decode the effect key: %w", err)
+	}
+	if r.CollapseID, err = unpackCollapse(collapse, r.EffectKey); err != nil {
+		return fmt.Errorf("decode the collapse id: %w", err)
+	}
+	return nil
 }
 
 // Renew makes leases last their Terms.Lease from now on. A lease that has
@@ -140,7 +159,7 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 func (l *Ledger) Renew(ctx context.Context, owner notifier.Owner, holds []notifier.Hold) ([]bool, error) {
 	const renew = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
 		s AS MATERIALIZED (SELECT * FROM unnest($2::smallint[], $3::uuid[], $4::int[], $5::bigint[]) AS s(lane, nid, ch, fence))
-		UPDATE q SET lease_until = (SELECT now FROM t) + lease_time
+		UPDATE q SET lease_until = (SELECT now FROM t) + lease_ms * interval '1 millisecond'
 		WHERE ctid = ANY (ARRAY (SELECT x.ctid FROM s CROSS JOIN LATERAL (SELECT q2.ctid FROM q q2
 			WHERE q2.lane = s.lane AND q2.nid = s.nid AND q2.ch = s.ch AND q2.fence = s.fence AND q2.owner = $6 AND q2.status = 1 FOR UPDATE) x))
 		RETURNING nid, ch, fence`

@@ -112,10 +112,10 @@ func (l *Ledger) release(ctx context.Context) error {
 	const (
 		over = `SELECT true FROM pause p WHERE NOT p.released AND NOT (` + inForce + `) LIMIT 1`
 		due  = `UPDATE later SET reason = 'due', due = $1 WHERE ctid = ANY (ARRAY (
-			SELECT r.ctid FROM later r JOIN lane l ON l.id = r.lane JOIN notification n ON n.nid = r.nid
+			SELECT r.ctid FROM later r JOIN lane l ON l.id = r.lane JOIN notification n ON n.nid = r.nid JOIN policy w ON w.id = n.policy
 			WHERE r.reason = 'paused' AND r.due > $1 AND NOT EXISTS (SELECT 1 FROM pause p WHERE ` + inForce + `
-				AND p.type IN ('', n.type) AND p.channel IN ('', l.channel) AND p.account IN ('', l.account)
-				AND p.tenant IN ('', n.tenant) AND p.ord IN ('', n.ord))
+				AND p.type IN ('', w.type) AND p.channel IN ('', l.channel) AND p.account IN ('', l.account)
+				AND p.tenant IN ('', n.tenant) AND p.ord IN ('', w.ord))
 			LIMIT $2 FOR UPDATE OF r))`
 		turn = `SELECT pg_try_advisory_xact_lock(hashtextextended('notifier release', 0))`
 		done = `UPDATE pause p SET released = true WHERE NOT p.released AND NOT (` + inForce + `)`

@@ -30,8 +30,8 @@ func (l *Ledger) ByKey(ctx context.Context, tenant, key string) (*notifier.Notif
 // read reads a notification in one snapshot, from the primary: a standby may
 // not have heard yet of what its own caller was told.
 func (l *Ledger) read(ctx context.Context, where string, args ...any) (n *notifier.Notification, err error) {
-	const find = `SELECT n.nid, n.tenant, n.key, n.type, n.recipient, n.ord, n.policy_version, n.accepted_at, n.send_at, n.expires_at, n.repeats
-		FROM notification n WHERE `
+	const find = `SELECT n.nid, n.tenant, n.key, p.type, n.recipient, p.ord, p.version, n.accepted_at, n.send_at, n.expires_at, n.repeats
+		FROM notification n JOIN policy p ON p.id = n.policy WHERE `
 	now, err := l.readNow(ctx)
 	if err != nil {
 		return nil, err

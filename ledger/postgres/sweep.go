@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -64,7 +65,7 @@ func (l *Ledger) cost(ctx context.Context, took time.Duration) (time.Duration, e
 // have, and a permit is over for good. Any number of nodes may sweep at once:
 // each takes the rows that no other has locked.
 func (l *Ledger) Sweep(ctx context.Context, limit int, all bool) ([]notifier.Swept, error) {
-	const lapsed = `SELECT ` + heldColumns + `, n.type, d.effect_key
+	const lapsed = `SELECT ` + heldColumns + `, n.policy, d.effect_key
 		FROM (SELECT * FROM q WHERE q.status IN (1, 2) AND ($2 OR q.lease_until <= $1) ORDER BY q.lease_until LIMIT $3 FOR UPDATE SKIP LOCKED) q
 		CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = q.nid AND f.ch = q.ch) d
 		CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = q.nid) n`
@@ -92,9 +93,9 @@ func (l *Ledger) Expire(ctx context.Context, limit int) ([]notifier.Swept, error
 	const (
 		facts = ` CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = q.nid AND f.ch = q.ch) d
 			CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = q.nid) n`
-		waiting = `SELECT ` + laterColumns + `, n.type, d.effect_key
+		waiting = `SELECT ` + laterColumns + `, n.policy, d.effect_key
 			FROM (SELECT * FROM later WHERE expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q` + facts
-		queued = `SELECT ` + heldColumns + `, n.type, d.effect_key
+		queued = `SELECT ` + heldColumns + `, n.policy, d.effect_key
 			FROM (SELECT * FROM q WHERE status = 0 AND expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q` + facts
 	)
 	var out []notifier.Swept
@@ -131,13 +132,25 @@ func (l *Ledger) sweep(ctx context.Context, limit int, one closer, text string, 
 			return err
 		}
 		var found []*held
-		var typ, effect string
-		err = collectHeld(rows, []any{&typ, &effect}, func(h *held) {
-			found = append(found, h)
-			out = append(out, notifier.Swept{Type: typ, EffectKey: effect})
+		var policies []int32
+		var policy int32
+		var effect []byte
+		var bad error
+		err = collectHeld(rows, []any{&policy, &effect}, func(h *held) {
+			key, err := unpack(effect)
+			bad = errors.Join(bad, err)
+			found, policies = append(found, h), append(policies, policy)
+			out = append(out, notifier.Swept{EffectKey: key})
 		})
-		if err != nil {
+		if err = errors.Join(err, bad); err != nil {
 			return err
+		}
+		for i := range out {
+			w, err := l.words.policyFor(ctx, tx, policies[i])
+			if err != nil {
+				return err
+			}
+			out[i].Type = w.typ
 		}
 		c := changes{l: l, now: now}
 		for i, h := range found {

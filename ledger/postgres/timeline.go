@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -65,17 +64,17 @@ func (t *timeline) at(ch int) (*notifier.DeliveryState, error) {
 }
 
 func (t *timeline) facts(ctx context.Context) error {
-	const facts = `SELECT l.channel, l.account, d.address, d.collapse_id FROM delivery d JOIN lane l ON l.id = d.lane
+	const facts = `SELECT l.channel, l.account, d.address, d.collapse_id, d.effect_key FROM delivery d JOIN lane l ON l.id = d.lane
 		WHERE d.nid = $1 ORDER BY d.ch`
 	var d notifier.DeliveryState
-	var address string
-	return t.each(ctx, facts, []any{&d.Channel, &d.Account, &address, &d.CollapseID}, func() error {
-		var a notifier.Address
-		if err := json.Unmarshal([]byte(address), &a); err != nil {
-			return fmt.Errorf("decode an address: %w", err)
+	var address, collapse, effect []byte
+	return t.each(ctx, facts, []any{&d.Channel, &d.Account, &address, &collapse, &effect}, func() error {
+		var r dueRow
+		if err := r.unpack(address, collapse, effect); err != nil {
+			return err
 		}
 		d.ID = notifier.DeliveryID{Notification: t.n.ID, Ordinal: uint16(len(t.n.Deliveries))}
-		d.Address, d.Attempts = a.String(), []notifier.AttemptView{}
+		d.Address, d.CollapseID, d.Attempts = r.Address.String(), r.CollapseID, []notifier.AttemptView{}
 		t.n.Deliveries = append(t.n.Deliveries, d)
 		return nil
 	})

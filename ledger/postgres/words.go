@@ -17,14 +17,16 @@ import (
 // epoch is a time for ids that are given one later.
 var epoch = time.Unix(0, 0)
 
-// words are the rows of lane and terms that this process has seen, both ways:
+// words are the rows of lane, terms and policy that this process has seen, both ways:
 // few rows that every delivery refers to by number. They never change.
 type words struct {
-	mu      sync.Mutex
-	lanes   map[notifier.Lane]int16
-	laneOf  map[int16]notifier.Lane
-	terms   map[string]int32
-	termsOf map[int32]notifier.Terms
+	mu         sync.Mutex
+	lanes      map[notifier.Lane]int16
+	laneOf     map[int16]notifier.Lane
+	terms      map[string]int32
+	termsOf    map[int32]notifier.Terms
+	policies   map[policyWords]int32
+	policiesOf map[int32]policyWords
 	// bodies remembers the stored form of terms, so that an acceptance encodes none.
 	bodies map[termsKey]string
 }
@@ -41,6 +43,7 @@ func newWords() words {
 	return words{
 		lanes: make(map[notifier.Lane]int16), laneOf: make(map[int16]notifier.Lane),
 		terms: make(map[string]int32), termsOf: make(map[int32]notifier.Terms), bodies: make(map[termsKey]string),
+		policies: make(map[policyWords]int32), policiesOf: make(map[int32]policyWords),
 	}
 }
 
@@ -97,6 +100,55 @@ func (w *words) termsID(ctx context.Context, db *pgxpool.Pool, t notifier.Terms)
 	defer w.mu.Unlock()
 	w.bodies[k], w.terms[string(b)], w.termsOf[id] = string(b), id, t
 	return id, nil
+}
+
+// policyWords are a row of policy.
+type policyWords struct {
+	typ     string
+	order   notifier.Order
+	version string
+}
+
+// policyID returns the number of a policy, and makes one where there is none.
+func (w *words) policyID(ctx context.Context, db *pgxpool.Pool, p policyWords) (id int32, err error) {
+	const (
+		insert = `INSERT INTO policy (type, ord, version) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
+		find   = `SELECT id FROM policy WHERE type = $1 AND ord = $2 AND version = $3`
+	)
+	w.mu.Lock()
+	id, ok := w.policies[p]
+	w.mu.Unlock()
+	if ok {
+		return id, nil
+	}
+	if _, err := db.Exec(ctx, insert, p.typ, p.order, p.version); err != nil {
+		return 0, fmt.Errorf("store the policy of %q: %w", p.typ, err)
+	}
+	if err := db.QueryRow(ctx, find, p.typ, p.order, p.version).Scan(&id); err != nil {
+		return 0, fmt.Errorf("find the policy of %q: %w", p.typ, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.policies[p], w.policiesOf[id] = id, p
+	return id, nil
+}
+
+// policyFor returns the policy of a number.
+func (w *words) policyFor(ctx context.Context, db querier, id int32) (policyWords, error) {
+	const find = `SELECT type, ord, version FROM policy WHERE id = $1`
+	w.mu.Lock()
+	p, ok := w.policiesOf[id]
+	w.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	if err := db.QueryRow(ctx, find, id).Scan(&p.typ, &p.order, &p.version); err != nil {
+		return p, fmt.Errorf("find policy %d: %w", id, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.policies[p], w.policiesOf[id] = id, p
+	return p, nil
 }
 
 // querier is a pool, a connection or a transaction.

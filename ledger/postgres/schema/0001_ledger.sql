@@ -10,20 +10,15 @@ CREATE TABLE meta (
 INSERT INTO meta DEFAULT VALUES;
 
 -- Which notification a tenant's key stands for. It cannot be partitioned by
--- time and stay unique, so it is spread by hash, and trimmed by age in slices.
+-- time and stay unique, so it is one table, trimmed by age in slices. Spread by
+-- hash it would be opened in as many pieces by every batch that is accepted.
 CREATE TABLE idem (
   tenant     text COLLATE "C" NOT NULL,
   key        text COLLATE "C" NOT NULL,
   nid        uuid NOT NULL,
   keep_until timestamptz NOT NULL,
   PRIMARY KEY (tenant, key)
-) PARTITION BY HASH (tenant, key);
-
-DO $$ BEGIN
-  FOR i IN 0..7 LOOP
-    EXECUTE format('CREATE TABLE idem_%s PARTITION OF idem FOR VALUES WITH (MODULUS 8, REMAINDER %s)', i, i);
-  END LOOP;
-END $$;
+);
 -- Keys come in by time, so a summary of each stretch of pages is index enough
 -- to find the old ones, and costs acceptance nothing.
 CREATE INDEX idem_keep ON idem USING brin (keep_until) WITH (pages_per_range = 32, autosummarize = on);
@@ -42,38 +37,47 @@ CREATE TABLE terms (
   body text NOT NULL UNIQUE
 );
 
+-- What the policy of a notification says of it, and which one that was.
+CREATE TABLE policy (
+  id      int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  type    text NOT NULL,
+  ord     text NOT NULL,
+  version text NOT NULL,
+  UNIQUE (type, ord, version)
+);
+
 -- The tables of facts are partitioned by id, which is by time: a day's rows
 -- are dropped whole, and what is inserted lands in one small, warm index.
 -- repeats is the one column that is ever updated.
 CREATE TABLE notification (
-  nid            uuid NOT NULL,
-  deliveries     smallint NOT NULL,
-  tenant         text NOT NULL,
-  key            text NOT NULL,
-  type           text NOT NULL,
-  recipient      text NOT NULL,
-  ord            text NOT NULL,
-  policy_version text NOT NULL,
-  fingerprint    bytea NOT NULL,
-  parts          bytea NOT NULL,
-  accepted_at    timestamptz NOT NULL,
-  send_at        timestamptz,
-  expires_at     timestamptz,
-  repeats        int NOT NULL DEFAULT 0,
+  nid         uuid NOT NULL,
+  accepted_at timestamptz NOT NULL,
+  send_at     timestamptz,
+  expires_at  timestamptz,
+  policy      int NOT NULL,
+  repeats     int NOT NULL DEFAULT 0,
+  deliveries  smallint NOT NULL,
+  tenant      text NOT NULL,
+  key         text NOT NULL,
+  recipient   text NOT NULL,
+  fingerprint bytea NOT NULL,
+  parts       bytea NOT NULL,
   PRIMARY KEY (nid)
 ) PARTITION BY RANGE (nid);
 
+-- Address, collapse id and effect key are packed, since they are digests more
+-- often than not; a collapse id that is not there is the effect key.
 CREATE TABLE delivery (
   nid         uuid NOT NULL,
-  ch          int NOT NULL,
-  lane        smallint NOT NULL,
-  terms       int NOT NULL,
-  caps        text NOT NULL,
-  address     text NOT NULL,
-  content     bytea,
-  collapse_id text NOT NULL,
-  effect_key  text NOT NULL,
   send_at     timestamptz NOT NULL,
+  ch          int NOT NULL,
+  terms       int NOT NULL,
+  lane        smallint NOT NULL,
+  caps        text NOT NULL,
+  address     bytea NOT NULL,
+  content     bytea,
+  collapse_id bytea,
+  effect_key  bytea NOT NULL,
   PRIMARY KEY (nid, ch)
 ) PARTITION BY RANGE (nid);
 
@@ -99,7 +103,7 @@ CREATE TABLE q (
   lease_until  timestamptz,
   due          timestamptz NOT NULL,
   expires_at   timestamptz NOT NULL,
-  lease_time   interval NOT NULL,
+  lease_ms     int NOT NULL,
   terms        int NOT NULL,
   tries        int NOT NULL,
   maybe        int NOT NULL,
@@ -125,7 +129,7 @@ CREATE TABLE later (
   leased_at    timestamptz,
   due          timestamptz NOT NULL,
   expires_at   timestamptz NOT NULL,
-  lease_time   interval NOT NULL,
+  lease_ms     int NOT NULL,
   terms        int NOT NULL,
   tries        int NOT NULL,
   maybe        int NOT NULL,

@@ -67,7 +67,7 @@ type gauges struct {
 func (l *Ledger) Backlog(ctx context.Context) ([]notifier.Backlog, error) {
 	l.gauges.mu.Lock()
 	defer l.gauges.mu.Unlock()
-	if l.gauges.took > noticeable && time.Since(l.gauges.at) < rest*l.gauges.took {
+	if time.Since(l.gauges.at) < restShort*l.gauges.took {
 		return l.gauges.last, nil
 	}
 	began := time.Now()

@@ -101,7 +101,7 @@ func lockLater(ctx context.Context, tx pgx.Tx, ids []notifier.DeliveryID, into m
 	if err != nil {
 		return err
 	}
-	return collectHeld(rows, nil, func(h *held) { into[h.id] = h })
+	return collectHeld(rows, func(h *held) { into[h.id] = h })
 }
 
 func (c *changes) cancel(id notifier.DeliveryID, h *held, ended notifier.State, reason notifier.Reason) notifier.Cancelled {

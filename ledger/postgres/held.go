@@ -43,12 +43,12 @@ const (
 	laterColumns = `q.lane, q.nid, q.ch, q.ord, 0::smallint, true, q.capped, q.fence, NULL::bigint, q.owner, q.ended, q.leased_at, q.terms, q.tries, q.maybe, q.fails, q.cancel`
 )
 
-// collectHeld reads locked rows; extra are further columns that each is told of.
-func collectHeld(rows pgx.Rows, extra []any, each func(*held)) error {
+// collectHeld reads locked rows.
+func collectHeld(rows pgx.Rows, each func(*held)) error {
 	var h held
 	var nid [16]byte
-	_, err := pgx.ForEachRow(rows, append([]any{&h.lane, &nid, &h.id.Ordinal, &h.order, &h.status, &h.later, &h.capped, &h.fence, &h.permitFence,
-		&h.owner, &h.ended, &h.leasedAt, &h.terms, &h.tries, &h.maybe, &h.fails, &h.cancel}, extra...), func() error {
+	_, err := pgx.ForEachRow(rows, []any{&h.lane, &nid, &h.id.Ordinal, &h.order, &h.status, &h.later, &h.capped, &h.fence, &h.permitFence,
+		&h.owner, &h.ended, &h.leasedAt, &h.terms, &h.tries, &h.maybe, &h.fails, &h.cancel}, func() error {
 		row := h
 		row.id.Notification = nid
 		if h.permitFence != nil {

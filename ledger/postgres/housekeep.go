@@ -13,10 +13,11 @@ const daysAhead = 7
 
 const (
 	partitionsEvery = time.Hour
-	// trimSlice is how many old keys one sweep forgets, and trimSlices how
-	// many times in a row it does while there are that many.
+	// trimSlice is how many old keys are forgotten at a time, and trimSlices how
+	// many times in a row while there are that many: ten thousand a second.
+	trimEvery  = 5 * time.Second
 	trimSlice  = 5000
-	trimSlices = 4
+	trimSlices = 10
 )
 
 // housekeep is what is done along with the sweeps: partitions are made ahead,
@@ -31,8 +32,10 @@ func (l *Ledger) housekeep(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.trimKeys(ctx); err != nil {
-		return err
+	if l.jobs.due("old keys", now, trimEvery) {
+		if err := l.trimKeys(ctx); err != nil {
+			return err
+		}
 	}
 	return l.release(ctx)
 }

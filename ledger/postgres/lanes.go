@@ -39,24 +39,27 @@ func (m *laneMemory) forget(id notifier.DeliveryID) {
 // lookup returns the lanes of ids, with -1 for deliveries that do not exist.
 func (l *Ledger) lookup(ctx context.Context, db querier, ids []notifier.DeliveryID) ([]int16, error) {
 	const find = `SELECT s.i, d.lane FROM unnest($1::int[], $2::uuid[], $3::int[]) AS s(i, nid, ch)
-		JOIN delivery d ON d.nid = s.nid AND d.ch = s.ch`
+		CROSS JOIN LATERAL (SELECT f.lane FROM delivery f WHERE f.nid = s.nid AND f.ch = s.ch AND f.nid >= $4 AND f.nid <= $5) d`
 	out := make([]int16, len(ids))
 	var at []int32
 	var nids [][16]byte
 	var chs []int32
+	var unknown []notifier.DeliveryID
 	l.lanes.mu.Lock()
 	for i, id := range ids {
 		lane, ok := l.lanes.of[id]
 		if out[i] = lane; !ok {
 			out[i] = -1
 			at, nids, chs = append(at, int32(i)), append(nids, id.Notification), append(chs, int32(id.Ordinal))
+			unknown = append(unknown, id)
 		}
 	}
 	l.lanes.mu.Unlock()
 	if len(at) == 0 {
 		return out, nil
 	}
-	rows, err := db.Query(ctx, find, at, nids, chs)
+	low, high := bounds(unknown)
+	rows, err := db.Query(ctx, find, at, nids, chs, low, high)
 	if err != nil {
 		return nil, err
 	}

@@ -38,11 +38,8 @@ const leaseSQL = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
 			ORDER BY lane, nid, ch LIMIT $4 - (SELECT count(*) FROM l) FOR UPDATE SKIP LOCKED))
 		RETURNING nid, ch, ord, fence, expires_at, due, terms, tries, maybe, fails)
 	SELECT x.nid, x.ch, x.ord, x.fence, x.expires_at, x.due, x.terms, x.tries, x.maybe, x.fails, t.now,
-		d.caps, d.address, d.content, d.collapse_id, d.effect_key, d.send_at, n.tenant, n.key, n.policy, n.recipient, n.accepted_at,
 		EXISTS (SELECT 1 FROM later WHERE lane = $2 AND due <= t.now AND expires_at > t.now)
-	FROM (SELECT * FROM h UNION ALL SELECT * FROM u) x CROSS JOIN t
-	CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = x.nid AND f.ch = x.ch) d
-	CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = x.nid) n`
+	FROM (SELECT * FROM h UNION ALL SELECT * FROM u) x CROSS JOIN t`
 
 // Lease leases up to limit due deliveries of a lane, those that are due first
 // first (T1).
@@ -86,71 +83,57 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 	if err != nil {
 		return nil, false, err
 	}
-	var all []dueRow
 	var (
-		r                       dueRow
-		nid                     [16]byte
-		address, content        []byte
-		collapse, effect        []byte
-		expires                 pgtype.Timestamptz
-		now, sendAt, acceptedAt time.Time
+		all     []dueRow
+		ids     []notifier.DeliveryID
+		r       dueRow
+		nid     [16]byte
+		expires pgtype.Timestamptz
+		now     time.Time
 	)
 	r.Lane = lane
 	_, err = pgx.ForEachRow(rows, []any{&nid, &r.ID.Ordinal, &r.Order, &r.Fence, &expires, &r.at, &r.terms, &r.Tries, &r.Maybe, &r.Fails, &now,
-		&r.caps, &address, &content, &collapse, &effect, &sendAt, &r.Tenant, &r.Key, &r.policy, &r.Recipient, &acceptedAt, &more}, func() error {
+		&more}, func() error {
 		r.ID.Notification, r.ExpiresAt, r.LeasedAt = nid, timeOf(expires), now.UTC()
-		r.SendAt, r.AcceptedAt = sendAt.UTC(), acceptedAt.UTC()
-		r.Content = slices.Clone(content)
-		if err := r.unpack(address, collapse, effect); err != nil {
-			return fmt.Errorf("read delivery %v: %w", r.ID, err)
-		}
-		all = append(all, r)
+		all, ids = append(all, r), append(ids, r.ID)
 		return nil
 	})
-	if err != nil {
-		return nil, false, err
+	conn.Release()
+	if err != nil || len(all) == 0 {
+		return nil, more, err
 	}
-	if len(all) > 0 {
-		l.commits.Add(1)
-	}
+	l.commits.Add(1)
 	slices.SortFunc(all, func(a, b dueRow) int {
 		return cmp.Or(a.at.Compare(b.at), slices.Compare(a.ID.Notification[:], b.ID.Notification[:]), cmp.Compare(a.ID.Ordinal, b.ID.Ordinal))
 	})
-	conn.Release()
-	for _, d := range all {
-		if d.Terms, err = l.words.termsFor(ctx, l.hot, d.terms, d.caps); err != nil {
+	facts, err := l.facts(ctx, l.hot, ids)
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range all {
+		d := all[i].with(facts[all[i].ID])
+		if d.Terms, err = l.words.termsFor(ctx, l.hot, all[i].terms, facts[d.ID].caps); err != nil {
 			return nil, false, err
 		}
-		w, err := l.words.policyFor(ctx, l.hot, d.policy)
-		if err != nil {
-			return nil, false, err
-		}
-		d.Type = w.typ
 		l.lanes.note(d.ID, id)
-		out = append(out, d.Leased)
+		out = append(out, d)
 	}
 	return out, more, nil
 }
 
-// dueRow is a delivery as the statement returns it, in numbers yet.
+// dueRow is what the queue says of a delivery that was leased.
 type dueRow struct {
 	notifier.Leased
-	at            time.Time
-	terms, policy int32
-	caps          string
+	at    time.Time
+	terms int32
 }
 
-func (r *dueRow) unpack(address, collapse, effect []byte) (err error) {
-	if r.Address, err = unpackAddress(address); err != nil {
-		return err
-	}
-	if r.EffectKey, err = unpack(effect); err != nil {
-		return fmt.Errorf("decode the effect key: %w", err)
-	}
-	if r.CollapseID, err = unpackCollapse(collapse, r.EffectKey); err != nil {
-		return fmt.Errorf("decode the collapse id: %w", err)
-	}
-	return nil
+// with adds what never changes.
+func (r *dueRow) with(f fact) notifier.Leased {
+	d := r.Leased
+	d.Tenant, d.Key, d.Type, d.Recipient, d.Address, d.Content = f.Tenant, f.Key, f.Type, f.Recipient, f.Address, f.Content
+	d.CollapseID, d.EffectKey, d.SendAt, d.AcceptedAt = f.CollapseID, f.EffectKey, f.SendAt, f.AcceptedAt
+	return d
 }
 
 // Renew makes leases last their Terms.Lease from now on. A lease that has

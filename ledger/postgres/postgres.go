@@ -30,16 +30,17 @@ type Ledger struct {
 	// clock stands in for the database's in tests; nil otherwise.
 	clock func() time.Time
 
-	words   words
-	minter  minter
-	lanes   laneMemory
-	marks   watermarks
-	gauges  gauges
-	sweeps  sweeps
-	commits atomic.Int64
-	jobs    jobs
-	given   given
-	trust   trust
+	words  words
+	minter minter
+	lanes  laneMemory
+	marks  watermarks
+	gauges gauges
+	// lapses and expiries are the looks for leases and for deliveries that are over.
+	lapses, expiries looks
+	commits          atomic.Int64
+	jobs             jobs
+	given            given
+	trust            trust
 }
 
 // Option changes how Open opens.

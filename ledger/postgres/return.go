@@ -75,7 +75,7 @@ func (l *Ledger) lock(ctx context.Context, tx pgx.Tx, ids []notifier.DeliveryID)
 		return nil, err
 	}
 	out := make(map[notifier.DeliveryID]*held)
-	return out, collectHeld(rows, nil, func(h *held) { out[h.id] = h })
+	return out, collectHeld(rows, func(h *held) { out[h.id] = h })
 }
 
 func (l *Ledger) giveBack(ctx context.Context, tx pgx.Tx, c *changes, owner notifier.Owner, b *notifier.Return, h *held) (notifier.Settled, error) {

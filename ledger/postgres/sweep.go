@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,29 +12,31 @@ import (
 	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
-// sweeps keeps what the last look through the queue took.
-type sweeps struct {
+// looks keeps what the last look of some kind through the queue took.
+type looks struct {
 	mu   sync.Mutex
 	took time.Duration
 	at   time.Time
 }
 
-// rest is how many times longer than a look through the queue the pause after
-// it is, once such a look takes noticeable time: the queue has no index over
-// the ends of leases, and at a million rows one look reads all of them.
+// The queue has no index over the ends of leases, so that a look reads all of
+// it. Once it is long enough for that to show, the pause after a look is so many
+// times longer than the look was: often at most one part in two hundred of the
+// time goes into looking, and never more than one in twenty.
 const (
-	rest       = 20
-	noticeable = 50 * time.Millisecond
+	restLong  = 200
+	restShort = 20
+	restMost  = 5 * time.Second
 )
 
 // tired reports whether the last look was too long to have another one now.
-func (s *sweeps) tired() bool {
+func (s *looks) tired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.took > noticeable && time.Since(s.at) < rest*s.took
+	return time.Since(s.at) < max(min(restLong*s.took, restMost), restShort*s.took)
 }
 
-func (s *sweeps) note(took time.Duration) {
+func (s *looks) note(took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.took, s.at = took, time.Now()
@@ -43,13 +44,10 @@ func (s *sweeps) note(took time.Duration) {
 
 // long is the size of a queue, in bytes, from which on reading all of it is
 // what takes time, and not a machine that is busy.
-const long = 16 << 20
+const long = 4 << 20
 
 // cost is what a look through the queue that took so long is put down as.
 func (l *Ledger) cost(ctx context.Context, took time.Duration) (time.Duration, error) {
-	if took <= noticeable {
-		return took, nil
-	}
 	var size int64
 	if err := l.reads.QueryRow(ctx, `SELECT pg_relation_size('q')`).Scan(&size); err != nil {
 		return 0, fmt.Errorf("ask for the size of the queue: %w", err)
@@ -65,50 +63,58 @@ func (l *Ledger) cost(ctx context.Context, took time.Duration) (time.Duration, e
 // have, and a permit is over for good. Any number of nodes may sweep at once:
 // each takes the rows that no other has locked.
 func (l *Ledger) Sweep(ctx context.Context, limit int, all bool) ([]notifier.Swept, error) {
-	const lapsed = `SELECT ` + heldColumns + `, n.policy, d.effect_key
-		FROM (SELECT * FROM q WHERE q.status IN (1, 2) AND ($2 OR q.lease_until <= $1) ORDER BY q.lease_until LIMIT $3 FOR UPDATE SKIP LOCKED) q
-		CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = q.nid AND f.ch = q.ch) d
-		CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = q.nid) n`
+	const lapsed = `SELECT ` + heldColumns + `
+		FROM (SELECT * FROM q WHERE q.status IN (1, 2) AND ($2 OR q.lease_until <= $1) ORDER BY q.lease_until LIMIT $3 FOR UPDATE SKIP LOCKED) q`
 	if err := l.housekeep(ctx); err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	if !all && l.sweeps.tired() {
+	if !all && l.lapses.tired() {
 		return nil, nil
 	}
-	began := time.Now()
-	out, err := l.sweep(ctx, limit, l.sweepOne, lapsed, all)
+	out, err := l.look(ctx, &l.lapses, limit, l.sweepOne, lapsed, all)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	took, err := l.cost(ctx, time.Since(began))
-	if err != nil {
-		return nil, fmt.Errorf("sweep: %w", err)
-	}
-	l.sweeps.note(took)
 	return out, nil
 }
 
 // Expire ends up to limit waiting deliveries whose expiry has passed (T10).
 func (l *Ledger) Expire(ctx context.Context, limit int) ([]notifier.Swept, error) {
 	const (
-		facts = ` CROSS JOIN LATERAL (SELECT * FROM delivery f WHERE f.nid = q.nid AND f.ch = q.ch) d
-			CROSS JOIN LATERAL (SELECT * FROM notification g WHERE g.nid = q.nid) n`
-		waiting = `SELECT ` + laterColumns + `, n.policy, d.effect_key
-			FROM (SELECT * FROM later WHERE expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q` + facts
-		queued = `SELECT ` + heldColumns + `, n.policy, d.effect_key
-			FROM (SELECT * FROM q WHERE status = 0 AND expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q` + facts
+		waiting = `SELECT ` + laterColumns + `
+			FROM (SELECT * FROM later WHERE expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q`
+		queued = `SELECT ` + heldColumns + `
+			FROM (SELECT * FROM q WHERE status = 0 AND expires_at <= $1 AND ($2 OR true) ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED) q`
 	)
-	var out []notifier.Swept
-	for _, text := range []string{waiting, queued} {
-		if text == queued && l.sweeps.tired() {
-			continue
-		}
-		got, err := l.sweep(ctx, limit-len(out), l.expireOne, text, false)
-		if err != nil {
-			return nil, fmt.Errorf("expire: %w", err)
-		}
-		out = append(out, got...)
+	out, err := l.sweep(ctx, limit, l.expireOne, waiting, false)
+	if err != nil {
+		return nil, fmt.Errorf("expire: %w", err)
 	}
+	if len(out) >= limit || l.expiries.tired() {
+		return out, nil
+	}
+	queue, err := l.look(ctx, &l.expiries, limit-len(out), l.expireOne, queued, false)
+	if err != nil {
+		return nil, fmt.Errorf("expire: %w", err)
+	}
+	return append(out, queue...), nil
+}
+
+// look is a sweep of the queue. One that was full is followed by the next at
+// once, however long it took.
+func (l *Ledger) look(ctx context.Context, s *looks, limit int, one closer, text string, all bool) ([]notifier.Swept, error) {
+	began := time.Now()
+	out, err := l.sweep(ctx, limit, one, text, all)
+	if err != nil {
+		return nil, err
+	}
+	took := time.Duration(0)
+	if len(out) < limit {
+		if took, err = l.cost(ctx, time.Since(began)); err != nil {
+			return nil, err
+		}
+	}
+	s.note(took)
 	return out, nil
 }
 
@@ -132,25 +138,16 @@ func (l *Ledger) sweep(ctx context.Context, limit int, one closer, text string, 
 			return err
 		}
 		var found []*held
-		var policies []int32
-		var policy int32
-		var effect []byte
-		var bad error
-		err = collectHeld(rows, []any{&policy, &effect}, func(h *held) {
-			key, err := unpack(effect)
-			bad = errors.Join(bad, err)
-			found, policies = append(found, h), append(policies, policy)
-			out = append(out, notifier.Swept{EffectKey: key})
-		})
-		if err = errors.Join(err, bad); err != nil {
+		var ids []notifier.DeliveryID
+		if err := collectHeld(rows, func(h *held) { found, ids = append(found, h), append(ids, h.id) }); err != nil {
 			return err
 		}
-		for i := range out {
-			w, err := l.words.policyFor(ctx, tx, policies[i])
-			if err != nil {
-				return err
-			}
-			out[i].Type = w.typ
+		facts, err := l.facts(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			out = append(out, notifier.Swept{Type: facts[id].Type, EffectKey: facts[id].EffectKey})
 		}
 		c := changes{l: l, now: now}
 		for i, h := range found {

@@ -69,12 +69,12 @@ func (t *timeline) facts(ctx context.Context) error {
 	var d notifier.DeliveryState
 	var address, collapse, effect []byte
 	return t.each(ctx, facts, []any{&d.Channel, &d.Account, &address, &collapse, &effect}, func() error {
-		var r dueRow
-		if err := r.unpack(address, collapse, effect); err != nil {
+		var f fact
+		if err := f.unpack(address, collapse, effect); err != nil {
 			return err
 		}
 		d.ID = notifier.DeliveryID{Notification: t.n.ID, Ordinal: uint16(len(t.n.Deliveries))}
-		d.Address, d.CollapseID, d.Attempts = r.Address.String(), r.CollapseID, []notifier.AttemptView{}
+		d.Address, d.CollapseID, d.Attempts = f.Address.String(), f.CollapseID, []notifier.AttemptView{}
 		t.n.Deliveries = append(t.n.Deliveries, d)
 		return nil
 	})

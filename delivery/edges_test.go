@@ -263,3 +263,26 @@ func TestAccept_AnAccountRefusesAnAddress(t *testing.T) {
 	_, err := w.engine.Accept(t.Context(), request("nudge", "k"))
 	wantCode(t, err, notifier.CodeInvalid, "to.apns[0].secret")
 }
+
+// A ledger that is away is said to be that, also to those who only read.
+func TestRead_LedgerAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.accept(request("alert", "a")).ID
+	w.settled(id)
+	away, cancel := context.WithCancel(t.Context())
+	cancel()
+	var own *notifier.Error
+	if _, err := w.engine.ByKey(away, "default", "a"); !errors.As(err, &own) || own.Code != notifier.CodeLedgerUnavailable {
+		t.Errorf("by key: got %v, want %s", err, notifier.CodeLedgerUnavailable)
+	}
+	if _, err := w.engine.Notification(away, "default", id); !errors.As(err, &own) || own.Code != notifier.CodeLedgerUnavailable {
+		t.Errorf("by id: got %v, want %s", err, notifier.CodeLedgerUnavailable)
+	}
+	if _, err := w.engine.Pauses(away); !errors.As(err, &own) || own.Code != notifier.CodeLedgerUnavailable {
+		t.Errorf("pauses: got %v, want %s", err, notifier.CodeLedgerUnavailable)
+	}
+	if _, err := w.engine.ByKey(t.Context(), "default", "never"); !errors.As(err, &own) || own.Code != notifier.CodeNotFound {
+		t.Errorf("a key that was never used: got %v, want %s", err, notifier.CodeNotFound)
+	}
+}

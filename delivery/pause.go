@@ -243,7 +243,11 @@ func (e *Engine) Resume(_ context.Context, id, by, why string) (notifier.Pause, 
 
 // Pauses returns the pauses in force, as the ledger has them.
 func (e *Engine) Pauses(ctx context.Context) ([]notifier.Pause, error) {
-	return e.cfg.Ledger.Pauses(ctx)
+	list, err := e.cfg.Ledger.Pauses(ctx)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return list, nil
 }
 
 func without(list []notifier.Pause, id string) []notifier.Pause {

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 
 	"github.com/seed-4b260dfd/notifier"
 )
@@ -12,19 +13,29 @@ import (
 // Notification reads a notification as the ledger does, with the pauses in force.
 func (e *Engine) Notification(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error) {
 	n, err := e.cfg.Ledger.Notification(ctx, tenant, id)
-	if err == nil {
-		e.showPauses(n)
+	if err != nil {
+		return nil, unreadable(err)
 	}
-	return n, err
+	e.showPauses(n)
+	return n, nil
 }
 
 // ByKey reads a notification as the ledger does, with the pauses in force.
 func (e *Engine) ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error) {
 	n, err := e.cfg.Ledger.ByKey(ctx, tenant, key)
-	if err == nil {
-		e.showPauses(n)
+	if err != nil {
+		return nil, unreadable(err)
 	}
-	return n, err
+	e.showPauses(n)
+	return n, nil
+}
+
+// unreadable is the caller's word for a ledger that could not be read.
+func unreadable(err error) error {
+	if own := (*notifier.Error)(nil); errors.As(err, &own) {
+		return err
+	}
+	return &notifier.Error{Code: notifier.CodeLedgerUnavailable, Err: err, Message: "the ledger cannot be read now; ask again"}
 }
 
 // showPauses marks what would be attempted now and is not. When the pause has

@@ -183,7 +183,7 @@ func (r *restore) putBack() {
 	}
 	said := false
 	for _, s := range r.c.nodes {
-		said = said || strings.Contains(s.logTail(), "went back in time")
+		said = said || strings.Contains(s.logged(), "went back in time")
 	}
 	if !said {
 		r.t.Error("no node's log says that the ledger went back")

@@ -184,12 +184,18 @@ func (s *server) url() string {
 // ledger is the path of the file that the server keeps.
 func (s *server) ledger() string { return filepath.Join(s.dir, "notifier.db") }
 
-func (s *server) logTail() string {
+// logged is everything that the server has logged, over all of its starts.
+func (s *server) logged() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, "serve.log"))
 	if err != nil {
 		return err.Error()
 	}
-	return string(b[max(0, len(b)-4000):])
+	return string(b)
+}
+
+func (s *server) logTail() string {
+	b := s.logged()
+	return b[max(0, len(b)-4000):]
 }
 
 // freeAddress is a loopback address below the range from which the kernel

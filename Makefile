@@ -18,11 +18,11 @@ FUZZ_ONLY := .
 # What the tests are given: make test ARGS='-run TestAccept'
 ARGS :=
 
-.PHONY: help run test race chaos servers lint generate check fuzz bench
+.PHONY: help run test race chaos servers lint generate check fuzz bench bench-ledger bench-crowd
 .PHONY: imports tidy format vet staticcheck exhaustive vulnerabilities
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 run: ## play the demo, then serve API and dashboard on 127.0.0.1:8080
 	go run ./cmd/notifier demo
@@ -58,6 +58,12 @@ fuzz: ## run each fuzz target for ten seconds
 bench: ## measure accept to sent beside a bare chain of two hops; BENCH="-soak 10m" watches memory for long
 	go run ./cmd/notifier bench -pending 1000000 $(BENCH)
 	go run ./servertest/with -- sh -c 'go run ./cmd/notifier bench -ledger "$$LEDGER" -claims "$$CLAIMS" -pending 1000000 $(BENCH)'
+
+bench-ledger: servers ## measure a ledger of 1 M and of 10 M sent deliveries, and one with a transaction held open (10 GB of disk, ten minutes)
+	NOTIFIER_MEASURE=1 go test -count=1 -timeout 40m -v -run '^TestMeasure_' $(ARGS) ./ledger/postgres
+
+bench-crowd: servers ## measure one account's high lane beside a dead account and a bulk tenant with a million due
+	NOTIFIER_MEASURE=1 go test -count=1 -timeout 40m -v -run '^TestMeasureCrowd' $(ARGS) ./cmd/notifier
 
 # The parts of lint and check.
 

@@ -63,7 +63,8 @@ func benchLedger(b *testing.B, order notifier.Order, days int) {
 }
 
 // pass takes n deliveries through, a hundred at a time.
-func pass(b *testing.B, l *postgres.Ledger, order notifier.Order, prefix string, n int) {
+func pass(b testing.TB, l *postgres.Ledger, order notifier.Order, prefix string, n int) {
+	b.Helper()
 	ctx := context.Background()
 	for at := 0; at < n; at += 100 {
 		size := min(100, n-at)
@@ -96,7 +97,7 @@ func pass(b *testing.B, l *postgres.Ledger, order notifier.Order, prefix string,
 }
 
 // processorTime is what a server and its children have used so far.
-func processorTime(b *testing.B, parent int) time.Duration {
+func processorTime(b testing.TB, parent int) time.Duration {
 	b.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

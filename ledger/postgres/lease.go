@@ -20,7 +20,7 @@ import (
 // once per row and lock far more than the limit. Of later, what is due before
 // the head of q goes first; the rest of it when q has no more.
 const leaseSQL = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
-	head AS MATERIALIZED (SELECT due FROM q WHERE lane = $2 AND status = 0 AND nid >= $3 AND expires_at > (SELECT now FROM t)
+	head AS MATERIALIZED (SELECT due, nid FROM q WHERE lane = $2 AND status = 0 AND nid >= $3 AND expires_at > (SELECT now FROM t)
 		ORDER BY lane, nid, ch LIMIT 1),
 	l AS (DELETE FROM later WHERE ctid = ANY (ARRAY (SELECT ctid FROM later
 			WHERE lane = $2 AND due <= (SELECT now FROM t) AND due < coalesce((SELECT due FROM head), 'infinity') AND expires_at > (SELECT now FROM t)
@@ -37,7 +37,7 @@ const leaseSQL = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
 			WHERE lane = $2 AND status = 0 AND nid >= $3 AND expires_at > (SELECT now FROM t)
 			ORDER BY lane, nid, ch LIMIT $4 - (SELECT count(*) FROM l) FOR UPDATE SKIP LOCKED))
 		RETURNING nid, ch, ord, fence, expires_at, due, terms, tries, maybe, fails)
-	SELECT x.nid, x.ch, x.ord, x.fence, x.expires_at, x.due, x.terms, x.tries, x.maybe, x.fails, t.now,
+	SELECT x.nid, x.ch, x.ord, x.fence, x.expires_at, x.due, x.terms, x.tries, x.maybe, x.fails, t.now, (SELECT nid FROM head),
 		EXISTS (SELECT 1 FROM later WHERE lane = $2 AND due <= t.now AND expires_at > t.now)
 	FROM (SELECT * FROM h UNION ALL SELECT * FROM u) x CROSS JOIN t`
 
@@ -51,11 +51,14 @@ func (l *Ledger) Lease(ctx context.Context, lane notifier.Lane, limit int, owner
 	if err != nil {
 		return nil, err
 	}
-	from, move := l.marks.from(id)
+	from, move, back := l.marks.from(id)
 	if move {
 		if err := l.move(ctx, id, from); err != nil {
 			return nil, fmt.Errorf("move the watermark of lane %v: %w", lane, err)
 		}
+	}
+	if began := time.Now(); back {
+		defer func() { l.marks.lookedBack(id, time.Since(began)) }()
 	}
 	var out []notifier.Leased
 	for len(out) < limit {
@@ -90,10 +93,11 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 		nid     [16]byte
 		expires pgtype.Timestamptz
 		now     time.Time
+		head    *[16]byte
 	)
 	r.Lane = lane
 	_, err = pgx.ForEachRow(rows, []any{&nid, &r.ID.Ordinal, &r.Order, &r.Fence, &expires, &r.at, &r.terms, &r.Tries, &r.Maybe, &r.Fails, &now,
-		&more}, func() error {
+		&head, &more}, func() error {
 		r.ID.Notification, r.ExpiresAt, r.LeasedAt = nid, timeOf(expires), now.UTC()
 		all, ids = append(all, r), append(ids, r.ID)
 		return nil
@@ -103,6 +107,9 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 		return nil, more, err
 	}
 	l.commits.Add(1)
+	if head != nil {
+		l.marks.set(id, *head) // rows of q that are not pending are nothing to lease
+	}
 	slices.SortFunc(all, func(a, b dueRow) int {
 		return cmp.Or(a.at.Compare(b.at), slices.Compare(a.ID.Notification[:], b.ID.Notification[:]), cmp.Compare(a.ID.Ordinal, b.ID.Ordinal))
 	})

@@ -14,11 +14,13 @@ import (
 // A queue that is emptied from its head leaves dead index entries there until
 // vacuum comes by, which a long transaction anywhere in the database keeps from
 // happening: each lease would walk over all of them. So each lane has a
-// watermark, at or below every row in it, and a lease starts from there.
+// watermark, at or below every row in it that is pending, and a lease starts
+// from there. Each lease says where the first of them was.
 //
 // An accept that took its id earlier may commit later, below the watermark.
 // It cannot be later than its statement's time-out, so once a second a lease
-// starts lateCommit further back, and once a minute from the beginning.
+// starts lateCommit further back (less often where that takes long), and once a
+// minute from the beginning.
 type watermarks struct {
 	mu sync.Mutex
 	of map[int16]*watermark
@@ -27,6 +29,9 @@ type watermarks struct {
 type watermark struct {
 	low               notifier.ID
 	moved, near, full time.Time
+	// took is how long the last look back from it took: while those dead entries
+	// cannot be cleared away it walks over all of the last seconds'.
+	took time.Duration
 }
 
 const (
@@ -39,9 +44,9 @@ const (
 
 func newWatermarks() watermarks { return watermarks{of: make(map[int16]*watermark)} }
 
-// from returns the id at which a lease of a lane starts, and whether the
-// watermark is to be moved.
-func (w *watermarks) from(lane int16) (from notifier.ID, move bool) {
+// from returns the id at which a lease of a lane starts, whether the watermark
+// is to be moved, and whether this is a look back from it.
+func (w *watermarks) from(lane int16) (from notifier.ID, move, back bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m, now := w.of[lane], time.Now()
@@ -55,12 +60,21 @@ func (w *watermarks) from(lane int16) (from notifier.ID, move bool) {
 	switch {
 	case now.Sub(m.full) >= fullEvery:
 		m.full = now
-		return from, move
-	case now.Sub(m.near) >= nearEvery && !m.low.IsZero():
+		return from, move, true
+	case now.Sub(m.near) >= max(nearEvery, restShort*m.took) && !m.low.IsZero():
 		m.near = now
-		return lowest(m.low.Time().Add(-lateCommit)), move
+		return lowest(m.low.Time().Add(-lateCommit)), move, true
 	}
-	return m.low, move
+	return m.low, move, false
+}
+
+// lookedBack notes how long a look back took: the next one waits for it.
+func (w *watermarks) lookedBack(lane int16, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.of[lane]; m != nil {
+		m.took = took
+	}
 }
 
 func (w *watermarks) set(lane int16, low notifier.ID) {

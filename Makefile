@@ -46,13 +46,21 @@ generate: ## write generated code anew
 
 check: lint imports tidy fuzz race test ## everything that CI checks
 
+# Before Go 1.27 a target whose time ends while a worker stops is reported as
+# failed, without an input that fails (go.dev/issue/75804): such a run, and no
+# other, is made again.
 fuzz: ## run each fuzz target for ten seconds
 	@list=$$(go test -list '^Fuzz' ./... | awk '/^Fuzz/ { t = t " " $$1 } /^ok/ { n = split(t, f, " "); for (i = 1; i <= n; i++) print $$2, f[i]; t = "" }'); \
 	list=$$(grep -E '$(FUZZ_ONLY)' <<<"$$list" || true); \
 	test -n "$$list" || { echo "no fuzz target matches $(FUZZ_ONLY)"; exit 1; }; \
+	out=$$(mktemp); trap 'rm -f "$$out"' EXIT; \
 	while read -r package target; do \
-		echo "$$package $$target"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) -parallel 2 "$$package" </dev/null; \
+		for round in 1 2 3; do \
+			echo "$$package $$target"; \
+			if go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) -parallel 2 "$$package" </dev/null 2>&1 | tee "$$out"; then break; fi; \
+			test $$round -lt 3 && grep -qx '    context deadline exceeded' "$$out" && ! grep -qE 'Failing input|panic:|\.go:[0-9]+:' "$$out" || exit 1; \
+			echo "the time ended between two steps of the fuzzer (go.dev/issue/75804): again"; \
+		done; \
 	done <<<"$$list"
 
 bench: ## measure accept to sent beside a bare chain of two hops; BENCH="-soak 10m" watches memory for long

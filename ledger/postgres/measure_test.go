@@ -27,7 +27,7 @@ func measured(t *testing.T) {
 // fillSQL puts deliveries that were sent into today's partitions, in the order
 // of their time, as they would stand there after a day's work.
 var fillSQL = []string{
-	`CREATE TEMPORARY TABLE filled AS SELECT (lpad(to_hex(day + i * ((now - day) / $1)), 12, '0') || '7' || lpad(to_hex(i), 19, '8'))::uuid AS nid,
+	`CREATE TEMPORARY TABLE filled AS SELECT (lpad(to_hex(day + i * ((now - day) / $1)), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'))::uuid AS nid,
 			i, to_timestamp((day + i * ((now - day) / $1)) / 1000.0) AS at
 		FROM (SELECT (extract(epoch FROM date_trunc('day', now() AT TIME ZONE 'UTC')) * 1000)::bigint AS day,
 			(extract(epoch FROM now()) * 1000)::bigint AS now) t, generate_series(0, $1 - 1) AS i`,

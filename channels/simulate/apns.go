@@ -50,26 +50,35 @@ func (s *apnsServer) serveConn(nc net.Conn) {
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return
 	}
-	newAPNsConn(s, c).serve()
-}
-
-// push is one request as it comes in.
-type push struct {
-	id      uint32 // the stream
-	method  string
-	path    string
-	headers map[string]string
-	// duplicate is a header that came twice.
-	duplicate bool
-	body      []byte
-	size      int // of the whole body; body keeps no more than can be accepted
-	fault     *Fault
-	consumed  uint32 // of the stream's window, not given back yet
+	newH2Conn(s.srv, s, c).serve()
 }
 
 func (p *push) token() string {
 	token, _ := strings.CutPrefix(p.path, "/3/device/")
 	return token
+}
+
+func (s *apnsServer) asked(p *push) asked {
+	return asked{channel: channelAPNs, address: p.token(), delivery: p.headers["x-delivery"], typ: p.headers["x-type"], stage: StageDot}
+}
+
+func (s *apnsServer) maxBody() int { return maxVoIPPayload }
+
+func (s *apnsServer) struck(f *Fault, ok *answer) *answer { return f.httpAnswer(ok) }
+
+// decide judges a push that has come in whole.
+func (s *apnsServer) decide(p *push, who *provider, now time.Time) (*Entry, *answer) {
+	e := s.entry(p, now)
+	if a := s.check(p, who, now); a != nil {
+		e.MayTakeEffect = a.mayTakeEffect()
+		a.id = p.headers["apns-id"]
+		return e, a
+	}
+	if e.EffectKey == "" {
+		e.EffectKey = newUUID()
+	}
+	e.TookEffect = true
+	return e, &answer{status: 200, id: e.EffectKey}
 }
 
 // answer is what goes back on the stream, and what the log says of it.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -19,12 +20,26 @@ const (
 	initialWindow = 65535
 )
 
-// apnsConn is one HTTP/2 connection. One goroutine reads and decides, one
+// h2Service is a provider that is spoken to over HTTP/2.
+type h2Service interface {
+	// asked is what faults are matched against when a request's headers have come.
+	asked(p *push) asked
+	// decide judges a request that has come in whole: its log line, and the
+	// answer. The line says whether the message takes effect.
+	decide(p *push, who *provider, now time.Time) (*Entry, *answer)
+	// struck is the answer that a fault gives in place of ok.
+	struck(f *Fault, ok *answer) *answer
+	// maxBody is as much of a body as can be accepted.
+	maxBody() int
+}
+
+// h2Conn is one HTTP/2 connection. One goroutine reads and decides, one
 // writes; the log is between them.
-type apnsConn struct {
-	s  *apnsServer
-	nc net.Conn
-	fr *http2.Framer // reads
+type h2Conn struct {
+	srv *Server
+	svc h2Service
+	nc  net.Conn
+	fr  *http2.Framer // reads
 
 	// Owned by the reading goroutine.
 	who      provider
@@ -47,7 +62,7 @@ type apnsConn struct {
 }
 
 // op is something to write; an error ends the connection.
-type op func(*apnsWriter) error
+type op func(*h2Writer) error
 
 // What an op says when it is the connection's last.
 var (
@@ -55,10 +70,10 @@ var (
 	errLinger = errors.New("the connection is closed once the peer has read")
 )
 
-func drop(*apnsWriter) error { return errDrop }
+func drop(*h2Writer) error { return errDrop }
 
-func newAPNsConn(s *apnsServer, nc net.Conn) *apnsConn {
-	c := &apnsConn{s: s, nc: nc, streams: map[uint32]*push{}, hung: map[uint32]bool{}, readEnded: make(chan struct{}),
+func newH2Conn(s *Server, svc h2Service, nc net.Conn) *h2Conn {
+	c := &h2Conn{srv: s, svc: svc, nc: nc, streams: map[uint32]*push{}, hung: map[uint32]bool{}, readEnded: make(chan struct{}),
 		refuseAbove: 1<<31 - 1, wake: make(chan struct{}, 1)}
 	c.fr = http2.NewFramer(nil, bufio.NewReaderSize(nc, 1<<16))
 	c.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -67,13 +82,13 @@ func newAPNsConn(s *apnsServer, nc net.Conn) *apnsConn {
 	return c
 }
 
-func (c *apnsConn) serve() {
+func (c *h2Conn) serve() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		newAPNsWriter(c).run()
+		newH2Writer(c).run()
 	}()
-	c.queue(func(w *apnsWriter) error {
+	c.queue(func(w *h2Writer) error {
 		return w.fr.WriteSettings(
 			http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: maxStreams},
 			http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeaderList})
@@ -86,7 +101,7 @@ func (c *apnsConn) serve() {
 
 // queue hands an op to the writing goroutine. It never blocks: a peer that
 // does not read holds up nobody's log.
-func (c *apnsConn) queue(o op) {
+func (c *h2Conn) queue(o op) {
 	c.mu.Lock()
 	if !c.ended {
 		c.ops = append(c.ops, o)
@@ -95,14 +110,14 @@ func (c *apnsConn) queue(o op) {
 	c.signal()
 }
 
-func (c *apnsConn) end() {
+func (c *h2Conn) end() {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
 	c.signal()
 }
 
-func (c *apnsConn) signal() {
+func (c *h2Conn) signal() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -110,7 +125,7 @@ func (c *apnsConn) signal() {
 }
 
 // read handles frames until the connection ends.
-func (c *apnsConn) read() {
+func (c *h2Conn) read() {
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(c.nc, preface); err != nil || string(preface) != http2.ClientPreface {
 		return
@@ -126,9 +141,9 @@ func (c *apnsConn) read() {
 		case err == nil:
 		case errors.As(err, &se):
 			c.forget(se.StreamID)
-			c.queue(func(w *apnsWriter) error { return w.fr.WriteRSTStream(se.StreamID, se.Code) })
+			c.queue(func(w *h2Writer) error { return w.fr.WriteRSTStream(se.StreamID, se.Code) })
 		case errors.As(err, &ce):
-			c.queue(func(w *apnsWriter) error { return w.goAway(c.newest, http2.ErrCode(ce), true) })
+			c.queue(func(w *h2Writer) error { return w.goAway(c.newest, http2.ErrCode(ce), true) })
 			_, _ = io.Copy(io.Discard, c.nc) // until the writer has closed it
 			return
 		default:
@@ -137,7 +152,7 @@ func (c *apnsConn) read() {
 	}
 }
 
-func (c *apnsConn) frame(f http2.Frame) error {
+func (c *h2Conn) frame(f http2.Frame) error {
 	switch f := f.(type) {
 	case *http2.MetaHeadersFrame:
 		return c.headers(f)
@@ -148,12 +163,12 @@ func (c *apnsConn) frame(f http2.Frame) error {
 	case *http2.PingFrame:
 		if !f.IsAck() {
 			data := f.Data
-			c.queue(func(w *apnsWriter) error { return w.fr.WritePing(true, data) })
+			c.queue(func(w *h2Writer) error { return w.fr.WritePing(true, data) })
 		}
 	case *http2.WindowUpdateFrame:
 		if f.StreamID == 0 {
 			n := int64(f.Increment)
-			c.queue(func(w *apnsWriter) error { return w.grow(n) })
+			c.queue(func(w *h2Writer) error { return w.grow(n) })
 		}
 	case *http2.RSTStreamFrame:
 		// A request that had come in whole is processed all the same: the log
@@ -170,14 +185,14 @@ func (c *apnsConn) frame(f http2.Frame) error {
 }
 
 // forget drops a request that has not come in whole.
-func (c *apnsConn) forget(id uint32) {
+func (c *h2Conn) forget(id uint32) {
 	if _, ok := c.streams[id]; ok {
 		delete(c.streams, id)
 		c.open.Add(-1)
 	}
 }
 
-func (c *apnsConn) headers(f *http2.MetaHeadersFrame) error {
+func (c *h2Conn) headers(f *http2.MetaHeadersFrame) error {
 	id := f.StreamID
 	if p, ok := c.streams[id]; ok { // trailers
 		if !f.StreamEnded() {
@@ -202,8 +217,7 @@ func (c *apnsConn) headers(f *http2.MetaHeadersFrame) error {
 	p := newPush(f)
 	c.open.Add(1)
 	c.streams[id] = p
-	p.fault = c.s.srv.faults.take(asked{channel: channelAPNs, address: p.token(), delivery: p.headers["x-delivery"],
-		typ: p.headers["x-type"], stage: StageDot})
+	p.fault = c.srv.faults.take(c.svc.asked(p))
 	if p.fault != nil && p.fault.Kind == FaultDropBefore {
 		return errDrop
 	}
@@ -225,21 +239,37 @@ func newPush(f *http2.MetaHeadersFrame) *push {
 	return p
 }
 
+// push is one request as it comes in.
+type push struct {
+	id      uint32 // the stream
+	method  string
+	path    string
+	headers map[string]string
+	// duplicate is a header that came twice.
+	duplicate bool
+	body      []byte
+	size      int // of the whole body; body keeps no more than can be accepted
+	fault     *Fault
+	consumed  uint32 // of the stream's window, not given back yet
+	// unlogged says that the request is no message: one for a token.
+	unlogged bool
+}
+
 // data keeps as much of a body as can be accepted and gives the windows back
 // by halves, the connection's also for streams that are gone.
-func (c *apnsConn) data(f *http2.DataFrame) error {
+func (c *h2Conn) data(f *http2.DataFrame) error {
 	c.consumed += f.Length
 	if c.consumed >= initialWindow/2 {
 		n := c.consumed
 		c.consumed = 0
-		c.queue(func(w *apnsWriter) error { return w.fr.WriteWindowUpdate(0, n) })
+		c.queue(func(w *h2Writer) error { return w.fr.WriteWindowUpdate(0, n) })
 	}
 	p, ok := c.streams[f.StreamID]
 	if !ok {
 		return nil
 	}
 	p.size += len(f.Data())
-	if room := maxVoIPPayload - len(p.body); room > 0 {
+	if room := c.svc.maxBody() - len(p.body); room > 0 {
 		p.body = append(p.body, f.Data()[:min(room, len(f.Data()))]...)
 	}
 	if f.StreamEnded() {
@@ -249,13 +279,13 @@ func (c *apnsConn) data(f *http2.DataFrame) error {
 	if p.consumed += f.Length; p.consumed >= initialWindow/2 {
 		n := p.consumed
 		p.consumed = 0
-		c.queue(func(w *apnsWriter) error { return w.fr.WriteWindowUpdate(p.id, n) })
+		c.queue(func(w *h2Writer) error { return w.fr.WriteWindowUpdate(p.id, n) })
 	}
 	return nil
 }
 
 // whole takes a request that has come in to its end.
-func (c *apnsConn) whole(p *push) {
+func (c *h2Conn) whole(p *push) {
 	delete(c.streams, p.id)
 	if p.id > c.refuseAbove {
 		return // the GOAWAY went out while its body came in
@@ -263,7 +293,7 @@ func (c *apnsConn) whole(p *push) {
 	c.handle(p)
 }
 
-func (c *apnsConn) settings(f *http2.SettingsFrame) error {
+func (c *h2Conn) settings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
@@ -276,7 +306,7 @@ func (c *apnsConn) settings(f *http2.SettingsFrame) error {
 		// sake of such a peer is not worth it.
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
-	c.queue(func(w *apnsWriter) error {
+	c.queue(func(w *h2Writer) error {
 		w.enc.SetMaxDynamicTableSizeLimit(table)
 		return w.fr.WriteSettingsAck()
 	})

@@ -1,45 +1,37 @@
 package simulate
 
 import (
+	"net/http"
 	"time"
 
 	"golang.org/x/net/http2"
 )
 
-// handle decides on a push that has come in whole, on the connection's reading
-// goroutine: the order of streams is the order of decisions.
-func (c *apnsConn) handle(p *push) {
-	now := time.Now()
-	e := c.s.entry(p, now)
-	a := c.s.check(p, &c.who, now)
-	if a != nil {
-		e.MayTakeEffect = a.mayTakeEffect()
-		a.id = p.headers["apns-id"]
-		c.log(e, p.id, a, c.reply(p.id, a))
+// handle decides on a request that has come in whole, on the connection's
+// reading goroutine: the order of streams is the order of decisions.
+func (c *h2Conn) handle(p *push) {
+	e, a := c.svc.decide(p, &c.who, time.Now())
+	if p.fault != nil && a.status == http.StatusOK {
+		c.fail(p, e, a)
 		return
 	}
-	if e.EffectKey == "" {
-		e.EffectKey = newUUID()
-	}
-	a = &answer{status: 200, id: e.EffectKey}
-	if p.fault == nil {
-		e.TookEffect = true
-		c.log(e, p.id, a, c.reply(p.id, a))
-		return
-	}
-	c.fail(p, e, a)
+	c.log(e, p, a, c.reply(p.id, a))
 }
 
 // log writes the entry and then lets the connection do what follows. Without
 // the line there is no answer: the connection is dropped.
-func (c *apnsConn) log(e *Entry, id uint32, a *answer, then op) {
+func (c *h2Conn) log(e *Entry, p *push, a *answer, then op) {
+	if p.unlogged {
+		c.queue(then)
+		return
+	}
 	if e.TookEffect || e.MayTakeEffect {
-		c.last = max(c.last, id)
+		c.last = max(c.last, p.id)
 	}
 	if e.Answer == "" {
 		e.Answer = a.String()
 	}
-	c.s.srv.journal.append(e, func(err error) {
+	c.srv.journal.append(e, func(err error) {
 		if err != nil {
 			then = drop
 		}
@@ -48,14 +40,14 @@ func (c *apnsConn) log(e *Entry, id uint32, a *answer, then op) {
 }
 
 // fail plays the fault out.
-func (c *apnsConn) fail(p *push, e *Entry, a *answer) {
+func (c *h2Conn) fail(p *push, e *Entry, a *answer) {
 	f := p.fault
-	e.TookEffect = f.effect(true)
+	e.TookEffect = f.effect(e.TookEffect)
 	switch f.Kind {
 	case FaultDelay:
-		c.log(e, p.id, a, func(*apnsWriter) error {
-			c.s.srv.wg.Go(func() {
-				if c.s.srv.sleep(f.Delay) {
+		c.log(e, p, a, func(*h2Writer) error {
+			c.srv.wg.Go(func() {
+				if c.srv.sleep(f.Delay) {
 					c.queue(c.reply(p.id, a))
 				}
 			})
@@ -64,17 +56,17 @@ func (c *apnsConn) fail(p *push, e *Entry, a *answer) {
 	case FaultHang:
 		e.Answer = "none"
 		c.hung[p.id] = true
-		c.log(e, p.id, a, func(*apnsWriter) error { return nil })
+		c.log(e, p, a, func(*h2Writer) error { return nil })
 	case FaultDropReply:
 		e.Answer = "none"
-		c.log(e, p.id, a, drop)
+		c.log(e, p, a, drop)
 	case FaultTruncate:
 		e.Answer = "200 truncated"
-		c.log(e, p.id, a, func(w *apnsWriter) error { return w.truncated(p.id, a) })
+		c.log(e, p, a, func(w *h2Writer) error { return w.truncated(p.id, a) })
 	case FaultStatus, FaultDeadToken, FaultRedirect:
-		a = f.httpAnswer(a)
-		e.TookEffect, e.MayTakeEffect = f.effect(a.status == 200), a.mayTakeEffect()
-		c.log(e, p.id, a, c.reply(p.id, a))
+		a = c.svc.struck(f, a)
+		e.TookEffect, e.MayTakeEffect = e.MayTakeEffect && f.effect(a.status == 200), e.MayTakeEffect && a.mayTakeEffect()
+		c.log(e, p, a, c.reply(p.id, a))
 	case FaultRSTStream:
 		code, _ := errCode(f.Code) // checked when the fault was set
 		if code == http2.ErrCodeRefusedStream {
@@ -82,18 +74,18 @@ func (c *apnsConn) fail(p *push, e *Entry, a *answer) {
 			e.TookEffect, e.MayTakeEffect = f.effect(false), false
 		}
 		e.Answer = "rst_stream " + f.Code
-		c.log(e, p.id, a, func(w *apnsWriter) error { return w.reset(p.id, code) })
+		c.log(e, p, a, func(w *h2Writer) error { return w.reset(p.id, code) })
 	case FaultGoAway:
 		c.goAway(p, e, a)
 	case FaultDropBefore, FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply:
-		c.log(e, p.id, a, drop) // drop_before struck at the headers; the rest is of mail
+		c.log(e, p, a, drop) // drop_before struck at the headers; the rest is of mail
 	}
 }
 
 // goAway ends the connection. The last stream id that it names covers all that
 // were processed here: what is beyond it was not and will not be (RFC 9113
 // section 6.8).
-func (c *apnsConn) goAway(p *push, e *Entry, a *answer) {
+func (c *h2Conn) goAway(p *push, e *Entry, a *answer) {
 	e.Answer = "goaway " + p.fault.Code
 	code, last := http2.ErrCodeNo, c.last
 	closes := true
@@ -109,7 +101,7 @@ func (c *apnsConn) goAway(p *push, e *Entry, a *answer) {
 		e.TookEffect, e.MayTakeEffect = p.fault.effect(false), false
 	}
 	c.refuseAbove = last
-	c.log(e, p.id, a, func(w *apnsWriter) error {
+	c.log(e, p, a, func(w *h2Writer) error {
 		if !closes {
 			w.open.Add(-1)
 		}

@@ -14,9 +14,9 @@ import (
 // lingerTime is how long a connection is kept for the peer to read a GOAWAY.
 const lingerTime = time.Second
 
-// apnsWriter is the writing half of a connection; it belongs to one goroutine.
-type apnsWriter struct {
-	*apnsConn
+// h2Writer is the writing half of a connection; it belongs to one goroutine.
+type h2Writer struct {
+	*h2Conn
 	buf *bufio.Writer
 	fr  *http2.Framer // writes
 	enc *hpack.Encoder
@@ -27,8 +27,8 @@ type apnsWriter struct {
 	blocked []op
 }
 
-func newAPNsWriter(c *apnsConn) *apnsWriter {
-	w := &apnsWriter{apnsConn: c, buf: bufio.NewWriterSize(c.nc, 1<<15), window: initialWindow}
+func newH2Writer(c *h2Conn) *h2Writer {
+	w := &h2Writer{h2Conn: c, buf: bufio.NewWriterSize(c.nc, 1<<15), window: initialWindow}
 	w.fr = http2.NewFramer(w.buf, nil)
 	w.enc = hpack.NewEncoder(&w.hdr)
 	return w
@@ -36,7 +36,7 @@ func newAPNsWriter(c *apnsConn) *apnsWriter {
 
 // run writes what is queued, flushing once per round, and closes the
 // connection at the end.
-func (w *apnsWriter) run() {
+func (w *h2Writer) run() {
 	defer w.nc.Close()
 	var batch []op
 	for range w.wake {
@@ -57,7 +57,7 @@ func (w *apnsWriter) run() {
 
 // round runs ops and flushes, also when one of them drops the connection: the
 // neighbours' answers that are in the buffer go out.
-func (w *apnsWriter) round(batch []op) (err error) {
+func (w *h2Writer) round(batch []op) (err error) {
 	for i, o := range batch {
 		if err = o(w); err != nil {
 			break
@@ -69,7 +69,7 @@ func (w *apnsWriter) round(batch []op) (err error) {
 
 // linger ends our half and waits a moment for the peer to end the other: a
 // reset would overtake the GOAWAY on its way.
-func (w *apnsWriter) linger() {
+func (w *h2Writer) linger() {
 	if c, ok := w.nc.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite() // the peer may be gone, which is no news
 	}
@@ -82,7 +82,7 @@ func (w *apnsWriter) linger() {
 }
 
 // grow adds to the window and lets waiting answers go.
-func (w *apnsWriter) grow(n int64) error {
+func (w *h2Writer) grow(n int64) error {
 	if w.window += n; w.window > 1<<31-1 {
 		return w.goAway(1<<31-1, http2.ErrCodeFlowControl, true)
 	}
@@ -97,8 +97,8 @@ func (w *apnsWriter) grow(n int64) error {
 }
 
 // reply answers a stream.
-func (c *apnsConn) reply(id uint32, a *answer) op {
-	return func(w *apnsWriter) error {
+func (c *h2Conn) reply(id uint32, a *answer) op {
+	return func(w *h2Writer) error {
 		body := a.body()
 		if int64(len(body)) > w.window {
 			w.blocked = append(w.blocked, c.reply(id, a))
@@ -114,7 +114,7 @@ func (c *apnsConn) reply(id uint32, a *answer) op {
 }
 
 // truncated announces more than it sends and drops the connection.
-func (w *apnsWriter) truncated(id uint32, a *answer) error {
+func (w *h2Writer) truncated(id uint32, a *answer) error {
 	if err := w.headers(id, a, 64, false); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (w *apnsWriter) truncated(id uint32, a *answer) error {
 	return errDrop
 }
 
-func (w *apnsWriter) headers(id uint32, a *answer, length int, end bool) error {
+func (w *h2Writer) headers(id uint32, a *answer, length int, end bool) error {
 	w.hdr.Reset()
 	w.field(":status", strconv.Itoa(a.status))
 	if a.id != "" {
@@ -148,20 +148,20 @@ func (w *apnsWriter) headers(id uint32, a *answer, length int, end bool) error {
 	return w.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: w.hdr.Bytes(), EndStream: end, EndHeaders: true})
 }
 
-func (w *apnsWriter) field(name, value string) {
+func (w *h2Writer) field(name, value string) {
 	// Ids differ from answer to answer: kept out of the table, they do not
 	// push out what repeats. Writing to a buffer cannot fail.
 	_ = w.enc.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: name == "apns-id"})
 }
 
-func (w *apnsWriter) reset(id uint32, code http2.ErrCode) error {
+func (w *h2Writer) reset(id uint32, code http2.ErrCode) error {
 	w.open.Add(-1)
 	return w.fr.WriteRSTStream(id, code)
 }
 
 // goAway announces the end; closes says that it comes at once, without waiting
 // for the streams that are open.
-func (w *apnsWriter) goAway(last uint32, code http2.ErrCode, closes bool) error {
+func (w *h2Writer) goAway(last uint32, code http2.ErrCode, closes bool) error {
 	var debug []byte
 	if code == http2.ErrCodeNo {
 		debug = []byte(`{"reason":"IdleTimeout"}`)

@@ -68,7 +68,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, tenant string, 
 		w.Header().Set("Idempotent-Replayed", "true")
 		status = http.StatusOK
 	}
-	return writeJSON(w, status, &shown)
+	write(w, status, "application/json", appendNotification(make([]byte, 0, 1024), &shown))
+	return nil
 }
 
 func (h *handler) read(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error) {

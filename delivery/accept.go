@@ -26,8 +26,8 @@ func (e *Engine) Accept(_ context.Context, req notifier.Request) (notifier.Accep
 	if err != nil {
 		return e.replayOr(&req, err)
 	}
-	slots := e.reserve(&in)
 	since := readClocks()
+	slots := e.reserve(&in, since)
 	if len(in.Deliveries) > 0 {
 		faultPoint(acceptBefore, &in.Deliveries[0])
 	}
@@ -87,8 +87,8 @@ func unavailable(err error) error {
 
 // reserve takes slots for the intent's first deliveries, as many in a row as
 // have one free, so that accepting and leasing share a commit.
-func (e *Engine) reserve(in *notifier.Intent) []slot {
-	if !firstLease || !in.SendAt.IsZero() || e.unwritten.Load() > 0 || e.pauses.stale() {
+func (e *Engine) reserve(in *notifier.Intent, now reading) []slot {
+	if !firstLease || !in.SendAt.IsZero() || e.unwritten.Load() > 0 || e.pauses.stale(now) {
 		return nil
 	}
 	var taken []slot

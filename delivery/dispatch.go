@@ -196,7 +196,7 @@ func (e *Engine) dispatch(ctx context.Context, a *account) {
 	defer timer.Stop()
 	for {
 		sleep := pollEvery
-		if e.unwritten.Load() == 0 && !e.pauses.stale() {
+		if e.unwritten.Load() == 0 && !e.pauses.stale(readClocks()) {
 			var p notifier.Priority
 			var n int
 			if p, n, sleep = a.next(); n > 0 && ctx.Err() == nil {

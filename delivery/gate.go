@@ -20,9 +20,18 @@ func readClocks() reading {
 }
 
 // elapsed is the time since the reading on the clock that says most.
-func (r reading) elapsed() time.Duration {
-	now := readClocks()
+func (r reading) elapsed() time.Duration { return r.to(readClocks()) }
+
+// to is the time from one reading to the next on the clock that says most.
+func (r reading) to(now reading) time.Duration {
 	return max(now.mono.Sub(r.mono), now.wall.Sub(r.wall), now.boot-r.boot)
+}
+
+// awake is elapsed without the clock that takes a system call to read, for what
+// the gate looks at again.
+func (r reading) awake() time.Duration {
+	now := time.Now()
+	return max(now.Sub(r.mono), now.Round(0).Sub(r.wall))
 }
 
 var (

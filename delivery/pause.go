@@ -75,9 +75,9 @@ func (p *pauses) list() []notifier.Pause {
 }
 
 // stale reports whether what is known is too old to lease by.
-func (p *pauses) stale() bool {
+func (p *pauses) stale(now reading) bool {
 	heard := p.heard.Load()
-	return heard == nil || heard.elapsed() > pauseStale
+	return heard == nil || heard.to(now) > pauseStale
 }
 
 // hold reports whether a delivery is paused, and until when; the zero time

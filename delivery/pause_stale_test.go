@@ -18,7 +18,7 @@ func TestReserve_NotWithoutWordOfThePauses(t *testing.T) {
 		}}
 		reserved := func() int {
 			in := notifier.Intent{Deliveries: []notifier.Delivery{{Lane: lane}}}
-			slots := e.reserve(&in)
+			slots := e.reserve(&in, readClocks())
 			free(slots)
 			return len(slots)
 		}

@@ -54,10 +54,10 @@ func newWork(e *Engine, a *account, l *notifier.Leased, since reading) *work {
 
 func (w *work) fault(s step) { faultPoint(s, &w.lease.Delivery) }
 
-// left is what remains of the lease.
+// left is what remains of the lease, as far as the gate does not know better.
 func (w *work) left() time.Duration {
 	h := w.held.Load()
-	return h.lasts - h.since.elapsed()
+	return h.lasts - h.since.awake()
 }
 
 // enterRoom waits until the account has room for one more permit, and then

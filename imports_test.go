@@ -85,6 +85,11 @@ var graph = map[string]imports{
 		theirs: []string{"github.com/standard-webhooks/standard-webhooks"},
 		tests:  []string{"channels/channelstest", "channels/simulate"},
 	},
+	"channels/webpush": {
+		ours:   []string{".", "channels", "templates", "strictyaml"},
+		theirs: []string{"github.com/SherClockHolmes/webpush-go"},
+		tests:  []string{"channels/channelstest", "channels/simulate"},
+	},
 	"channels/simulate": {
 		ours: []string{".", "templates", "channels"},
 		theirs: []string{

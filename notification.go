@@ -47,6 +47,8 @@ type Address struct {
 	Name string `json:"name,omitempty"`
 	// Secret names the secret that signs for a webhook.
 	Secret string `json:"secret,omitempty"`
+	// Keys are what a message to a Web Push subscription is encrypted with.
+	Keys PushKeys `json:"keys,omitzero"`
 	// RegisteredAt is when the address was last known to be good; zero if unknown.
 	RegisteredAt time.Time `json:"registered_at,omitzero"`
 }
@@ -60,6 +62,22 @@ func (a Address) Format(f fmt.State, _ rune) { fmt.Fprint(f, a.String()) }
 
 // LogValue is the redacted form.
 func (a Address) LogValue() slog.Value { return slog.StringValue(a.String()) }
+
+// PushKeys are a browser's keys for one Web Push subscription, in base64url as
+// PushSubscription.toJSON gives them. Whoever has them can write messages that
+// the browser takes for ours, so they print as nothing.
+type PushKeys struct {
+	// P256dh is the browser's public key.
+	P256dh string `json:"p256dh"`
+	// Auth is the secret that browser and sender share.
+	Auth string `json:"auth"`
+}
+
+// Format prints nothing of the keys, whatever the verb.
+func (PushKeys) Format(f fmt.State, _ rune) { fmt.Fprint(f, "…") }
+
+// LogValue is as empty.
+func (PushKeys) LogValue() slog.Value { return slog.StringValue("…") }
 
 // Redact keeps the first and last four characters of a long value, one of a
 // middling one, and nothing of a short one.

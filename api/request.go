@@ -144,18 +144,18 @@ func (p *parsed) to(d *decoder) error {
 	return d.members(func(name string) error {
 		ch := notifier.Channel(name)
 		switch ch {
-		case notifier.ChannelAPNs, notifier.ChannelEmail, notifier.ChannelWebhook:
+		case notifier.ChannelAPNs, notifier.ChannelWebPush, notifier.ChannelEmail, notifier.ChannelWebhook:
 			if d.null() {
 				return nil
 			}
 			return d.items(func() error { return p.address(d, ch) })
-		case notifier.ChannelFCM, notifier.ChannelWebPush, notifier.ChannelSMS:
+		case notifier.ChannelFCM, notifier.ChannelSMS:
 			if d.null() {
 				return nil
 			}
 			return d.fault(notifier.CodeUnsupportedField, "the channel %s is not supported yet", name)
 		}
-		return d.fault(notifier.CodeUnknownField, "there is no such channel; allowed are apns, email, webhook")
+		return d.fault(notifier.CodeUnknownField, "there is no such channel; allowed are apns, webpush, email, webhook")
 	})
 }
 
@@ -206,6 +206,16 @@ func addressMember(d *decoder, ch notifier.Channel, a *notifier.Address, name st
 		return d.time(&a.RegisteredAt)
 	case "apns.account":
 		return d.text(&a.Account, maxLabel)
+	case "webpush.endpoint":
+		return d.text(&a.Value, maxURL)
+	case "webpush.keys":
+		return pushKeys(d, &a.Keys)
+	case "webpush.registered_at":
+		return d.time(&a.RegisteredAt)
+	case "webpush.account":
+		return d.text(&a.Account, maxLabel)
+	case "webpush.expirationTime":
+		return expirationTime(d)
 	case "email.address":
 		return d.text(&a.Value, maxMailbox)
 	case "email.name":
@@ -216,4 +226,35 @@ func addressMember(d *decoder, ch notifier.Channel, a *notifier.Address, name st
 		return d.text(&a.Secret, maxLabel)
 	}
 	return d.fault(notifier.CodeUnknownField, "an address on %s has no such field", ch)
+}
+
+// pushKeys reads the keys of a Web Push subscription, which its channel checks.
+func pushKeys(d *decoder, into *notifier.PushKeys) error {
+	if d.null() {
+		return nil
+	}
+	return d.members(func(name string) error {
+		switch name {
+		case "p256dh":
+			return d.text(&into.P256dh, maxLabel)
+		case "auth":
+			return d.text(&into.Auth, maxLabel)
+		}
+		return d.fault(notifier.CodeUnknownField, "the keys of a subscription have no such field; allowed are p256dh, auth")
+	})
+}
+
+// expirationTime passes over what browsers write beside endpoint and keys
+// (https://www.w3.org/TR/push-api/#dom-pushsubscription-tojson), so that a
+// subscription can be handed on as it is. That one has expired is for the push
+// service to say.
+func expirationTime(d *decoder) error {
+	if d.null() {
+		return nil
+	}
+	tok, err := d.token()
+	if err == nil && tok.Kind() != jsontext.KindNumber {
+		err = d.invalid("must be null or a number, as the browser wrote it")
+	}
+	return err
 }

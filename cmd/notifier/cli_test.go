@@ -261,7 +261,7 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		"send, no address":             {send(map[string]string{"-to": ""}), 1, "add -to channel=address"},
 		"send, missing datum":          {send(map[string]string{"-data": ""}), 1, "add -data order_id=VALUE"},
 		"send, bad address":            {send(map[string]string{"-to": "email=ann"}), 1, "invalid (to.email[0].address)"},
-		"send, unknown channel":        {send(map[string]string{"-to": "pigeon=1"}), 2, `there is no channel "pigeon"; allowed: apns, email, webhook`},
+		"send, unknown channel":        {send(map[string]string{"-to": "pigeon=1"}), 2, `there is no channel "pigeon"; allowed: apns, webpush, email, webhook`},
 		"send, channel to come":        {send(map[string]string{"-to": "sms=+15555550100"}), 1, "unsupported_field (to.sms)"},
 		"send, datum without =":        {send(map[string]string{"-data": "order_id"}), 2, "write name=value, or @file.json"},
 		"send, file that is no object": {send(map[string]string{"-data": "@" + filepath.Join(bad, "list.json")}), 2, "is not a JSON object such as"},

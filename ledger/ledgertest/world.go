@@ -59,7 +59,7 @@ func (w *world) intent(key string, order notifier.Order, n int) notifier.Intent 
 	for i := range n {
 		address := "token-of-" + key + "-" + string(rune('a'+i))
 		in.Deliveries = append(in.Deliveries, notifier.Delivery{
-			Lane: lane, Address: notifier.Address{Value: address, Name: "Ann", RegisteredAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)},
+			Lane: lane, Address: notifier.Address{Value: address, Name: "Ann", Keys: notifier.PushKeys{P256dh: "BCV…", Auth: "BTB…"}, RegisteredAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)},
 			Content: json.RawMessage(`{"title":"Your order left"}`), CollapseID: "order-42",
 			EffectKey: notifier.EffectKey(tenant, key, lane.Channel, address),
 			Terms: notifier.Terms{
@@ -258,7 +258,7 @@ func (w *world) wantNone(what string, got []notifier.Leased) {
 func diff[T any](w *world, what string, got, want T) {
 	w.Helper()
 	addresses := cmp.Comparer(func(a, b notifier.Address) bool {
-		return a.Value == b.Value && a.Account == b.Account && a.Name == b.Name && a.Secret == b.Secret && a.RegisteredAt.Equal(b.RegisteredAt)
+		return a.Value == b.Value && a.Account == b.Account && a.Name == b.Name && a.Secret == b.Secret && a.Keys == b.Keys && a.RegisteredAt.Equal(b.RegisteredAt)
 	})
 	if d := cmp.Diff(want, got, addresses, cmpopts.EquateEmpty()); d != "" {
 		w.Errorf("%s (-want +got):\n%s", what, d)

@@ -90,6 +90,7 @@ type answer struct {
 	retryAfter string
 	html       bool
 	location   string
+	errno      int // of a push service
 }
 
 // body is the provider's JSON; a success has none.
@@ -118,11 +119,14 @@ func (a *answer) String() string {
 // first (its key, its topic).
 func (a *answer) mayTakeEffect() bool {
 	switch a.status {
-	case 403, 425, 429:
+	case 401, 403, 406, 425, 429:
 		return false
 	case 503:
-		return a.retryAfter == ""
+		return a.retryAfter == "" && a.reason != "201" && a.reason != "202" // errnos of a push service that ask for another try
 	case 400:
+		if strings.HasPrefix(a.reason, "Unauthorized") || strings.HasPrefix(a.reason, "Vapid") {
+			return false
+		}
 		return !strings.HasSuffix(a.reason, "Topic") && a.reason != "TopicDisallowed" && a.reason != "IdleTimeout" ||
 			a.reason == "DeviceTokenNotForTopic"
 	}

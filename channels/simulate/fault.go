@@ -14,6 +14,7 @@ import (
 // The names of the channels that are simulated, as in the log.
 const (
 	channelAPNs    = "apns"
+	channelWebPush = "webpush"
 	channelEmail   = "email"
 	channelWebhook = "webhook"
 )
@@ -31,7 +32,7 @@ const (
 	FaultTruncate   FaultKind = "truncate"    // effect, then the answer is cut
 	FaultStatus     FaultKind = "status"      // Status and Reason, with RetryAfter, as HTML; at the final dot for email
 	FaultDeadToken  FaultKind = "dead_token"  // 410 Unregistered with a timestamp; 410; 550 5.1.1 to RCPT
-	FaultRedirect   FaultKind = "redirect"    // 307 to another path here (apns, webhook)
+	FaultRedirect   FaultKind = "redirect"    // 307 to another path here (apns, webpush, webhook)
 	FaultRSTStream  FaultKind = "rst_stream"  // RST_STREAM with Code; effect unless REFUSED_STREAM (apns)
 	FaultGoAway     FaultKind = "goaway"      // GOAWAY, see the GoAway constants (apns)
 
@@ -109,7 +110,7 @@ func (f *Fault) check() error {
 	kinds, ok := faultKinds(f.Channel)
 	switch {
 	case !ok:
-		return fmt.Errorf("channel %q: allowed are apns, email, webhook or none for all", f.Channel)
+		return fmt.Errorf("channel %q: allowed are apns, webpush, email, webhook or none for all", f.Channel)
 	case !slices.Contains(kinds, f.Kind):
 		return fmt.Errorf("kind %q: allowed here are %v", f.Kind, kinds)
 	case f.Times < 0:
@@ -145,7 +146,7 @@ func faultKinds(channel string) ([]FaultKind, bool) {
 		return append(h2, mail...), true
 	case channelAPNs:
 		return h2, true
-	case channelWebhook:
+	case channelWebPush, channelWebhook:
 		return web, true
 	case channelEmail:
 		return append(all, mail...), true

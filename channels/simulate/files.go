@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -31,6 +32,11 @@ type Files struct {
 	APNsTeamID  string `json:"apns_team_id"`
 	APNsTopic   string `json:"apns_topic"`
 
+	// The key of the account, and what subscriptions are made from.
+	VAPIDPrivateKey string `json:"vapid_private_key"`
+	VAPIDPublicKey  string `json:"vapid_public_key"`
+	WebPushSeed     string `json:"webpush_seed"`
+
 	WebhookSecret string `json:"webhook_secret"`
 	SMTPUser      string `json:"smtp_user"`
 	SMTPPassword  string `json:"smtp_password"`
@@ -46,6 +52,9 @@ func Init(dir string, _ Config) (Files, error) {
 		return Files{}, fmt.Errorf("make the simulator's folder: %w", err)
 	}
 	files, err := readFiles(dir)
+	if err == nil && files.WebPushSeed == "" {
+		return addWebPush(dir) // the folder of an older version
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return files, err
 	}
@@ -65,7 +74,15 @@ func Init(dir string, _ Config) (Files, error) {
 		WebhookSecret: "whsec_" + base64.StdEncoding.EncodeToString(randomBytes(32)),
 		SMTPUser:      "notifier", SMTPPassword: base64.RawURLEncoding.EncodeToString(randomBytes(18)),
 	}
-	b, err := json.MarshalIndent(files, "", "  ")
+	if err := files.makeWebPush(); err != nil {
+		return Files{}, err
+	}
+	return files.save(dir)
+}
+
+// save writes the settings, whose names are relative, and reads them back.
+func (f Files) save(dir string) (Files, error) {
+	b, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return Files{}, fmt.Errorf("encode the simulator's settings: %w", err)
 	}
@@ -78,6 +95,17 @@ func Init(dir string, _ Config) (Files, error) {
 // readFiles reads the settings; names in them are relative to dir, so that the
 // folder can be moved.
 func readFiles(dir string) (Files, error) {
+	f, err := readSettings(dir)
+	if err != nil {
+		return Files{}, err
+	}
+	for _, name := range []*string{&f.CAFile, &f.CertFile, &f.KeyFile, &f.APNsKeyFile} {
+		*name = filepath.Join(dir, *name)
+	}
+	return f, nil
+}
+
+func readSettings(dir string) (Files, error) {
 	b, err := os.ReadFile(filepath.Join(dir, settingsName))
 	if err != nil {
 		return Files{}, fmt.Errorf("read the simulator's settings: %w", err)
@@ -86,10 +114,30 @@ func readFiles(dir string) (Files, error) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return Files{}, fmt.Errorf("read the simulator's settings %q: %w", filepath.Join(dir, settingsName), err)
 	}
-	for _, name := range []*string{&f.CAFile, &f.CertFile, &f.KeyFile, &f.APNsKeyFile} {
-		*name = filepath.Join(dir, *name)
-	}
 	return f, nil
+}
+
+// makeWebPush makes the VAPID key and the seed.
+func (f *Files) makeWebPush() error {
+	key, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		return fmt.Errorf("make the VAPID key: %w", err)
+	}
+	f.VAPIDPrivateKey = base64.RawURLEncoding.EncodeToString(key.Bytes())
+	f.VAPIDPublicKey = base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes())
+	f.WebPushSeed = base64.RawURLEncoding.EncodeToString(randomBytes(32))
+	return nil
+}
+
+func addWebPush(dir string) (Files, error) {
+	f, err := readSettings(dir)
+	if err != nil {
+		return Files{}, err
+	}
+	if err := f.makeWebPush(); err != nil {
+		return Files{}, err
+	}
+	return f.save(dir)
 }
 
 func (f Files) apnsPublicKey() (*ecdsa.PublicKey, error) {

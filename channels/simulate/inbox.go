@@ -21,8 +21,9 @@ type Message struct {
 }
 
 // Collapse tells what is shown after the effects in entries: a push replaces
-// the earlier one of the same token and collapse id, in its place; a mailbox
-// and a webhook receiver keep everything.
+// the earlier one of the same token and collapse id, in its place, as does a Web
+// Push message whose Topic is the earlier one's: no browser has fetched it yet.
+// A mailbox and a webhook receiver keep everything.
 func Collapse(entries []Entry) []Message {
 	type shown struct{ address, id string }
 	at := map[shown]int{}
@@ -35,12 +36,13 @@ func Collapse(entries []Entry) []Message {
 		m := Message{Channel: e.Channel, Address: e.Address, CollapseID: e.CollapseID, Title: e.Title, Delivery: e.Delivery,
 			Fence: e.Fence, EffectKey: e.EffectKey, BodyHash: e.BodyHash, Time: e.Time, Alerts: 1}
 		key := shown{e.Address, e.CollapseID}
-		if j, ok := at[key]; ok && e.Channel == channelAPNs && e.CollapseID != "" {
+		collapses := (e.Channel == channelAPNs || e.Channel == channelWebPush) && e.CollapseID != ""
+		if j, ok := at[key]; ok && collapses {
 			m.Alerts += inbox[j].Alerts
 			inbox[j] = m
 			continue
 		}
-		if e.Channel == channelAPNs && e.CollapseID != "" {
+		if collapses {
 			at[key] = len(inbox)
 		}
 		inbox = append(inbox, m)

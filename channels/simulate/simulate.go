@@ -1,6 +1,7 @@
 // Package simulate is the providers' side of the channels: APNs over HTTP/2, a
-// mail server and a webhook receiver, as strict as the real ones about headers,
-// sizes, tokens and authentication, with faults that can be switched on.
+// Web Push service with its browsers, a mail server and a webhook receiver, as
+// strict as the real ones about headers, sizes, tokens and authentication, with
+// faults that can be switched on.
 //
 // What a provider received whole is one line in its log, written before it
 // answers: the log, not a counter in memory, is the oracle for how often a
@@ -56,6 +57,7 @@ type Server struct {
 	apns    *apnsServer
 	smtp    *smtpServer
 	web     *http.Server
+	push    *pushService
 
 	apnsL, smtpL, httpL net.Listener
 	done                chan struct{} // closed by Close: ends every wait
@@ -87,6 +89,7 @@ func Start(cfg Config) (*Server, error) {
 	}
 	s.apns = newAPNsServer(s, key, cert)
 	s.smtp = newSMTPServer(s, cert)
+	s.push = newPushService(files.WebPushSeed)
 	s.web = newWebServer(s)
 	s.serve()
 	return s, nil

@@ -21,15 +21,18 @@ const (
 	maxFaults  = 1 << 20
 )
 
-// newWebServer is the plain listener: the webhook receiver at every path but
-// the control endpoints.
+// newWebServer is the plain listener: the push service under its path, the
+// control endpoints, and the webhook receiver everywhere else.
 func newWebServer(s *Server) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_simulate/faults", s.getFaults)
 	mux.HandleFunc("PUT /_simulate/faults", s.putFaults)
 	mux.HandleFunc("GET /_simulate/effects", s.getEffects)
 	mux.HandleFunc("GET /_simulate/inbox", s.getInbox)
+	mux.HandleFunc("POST /_simulate/webpush/subscribe", s.subscribe)
+	mux.HandleFunc("DELETE /_simulate/webpush/subscriptions/{token}", s.unsubscribe)
 	mux.HandleFunc("/_simulate/", http.NotFound)
+	mux.HandleFunc(pushPath+"{token}", s.webPush)
 	mux.HandleFunc("/", s.webhook)
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16}
 }
@@ -115,14 +118,14 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
 		Fence: fence, EffectKey: h.Get("webhook-id"), BodyHash: hex.EncodeToString(sum[:]), Answer: "200", TookEffect: true, MayTakeEffect: true}
 	if refused := s.checkWebhook(r, body); refused != nil {
 		e.TookEffect = false
-		s.answerWebhook(w, e, refused)
+		s.answerHTTP(w, e, refused, writeWebhook)
 		return
 	}
 	if f != nil {
-		s.failWebhook(w, r, e, f)
+		s.failHTTP(w, r, e, f, &answer{status: 200}, writeWebhook)
 		return
 	}
-	s.answerWebhook(w, e, &answer{status: 200})
+	s.answerHTTP(w, e, &answer{status: 200}, writeWebhook)
 }
 
 // checkWebhook returns the refusal of a call that is not a well-signed POST
@@ -141,19 +144,30 @@ func (s *Server) checkWebhook(r *http.Request, body []byte) *answer {
 	return nil
 }
 
-// answerWebhook writes the line, then the answer. Without the line the
-// connection is dropped.
-func (s *Server) answerWebhook(w http.ResponseWriter, e *Entry, a *answer) {
+// reply writes an answer in the form that a provider gives it.
+type reply func(w http.ResponseWriter, a *answer)
+
+// answerHTTP writes the line, then the answer. Without the line the connection
+// is dropped.
+func (s *Server) answerHTTP(w http.ResponseWriter, e *Entry, a *answer, write reply) {
 	e.Answer = a.String()
 	if err := s.journal.write(e); err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	a.setHeaders(w.Header())
+	write(w, a)
+}
+
+func (a *answer) setHeaders(h http.Header) {
 	if a.retryAfter != "" {
-		w.Header().Set("Retry-After", a.retryAfter)
+		h.Set("Retry-After", a.retryAfter)
 	}
 	if a.location != "" {
-		w.Header().Set("Location", a.location)
+		h.Set("Location", a.location)
 	}
+}
+
+func writeWebhook(w http.ResponseWriter, a *answer) {
 	body := fmt.Appendf(nil, `{"ok":%t,"reason":%q}`, a.status == 200, a.reason)
 	w.Header().Set("Content-Type", "application/json")
 	if a.html {
@@ -164,19 +178,22 @@ func (s *Server) answerWebhook(w http.ResponseWriter, e *Entry, a *answer) {
 	_, _ = w.Write(body) // the sender may be gone
 }
 
-func (s *Server) failWebhook(w http.ResponseWriter, r *http.Request, e *Entry, f *Fault) {
+// failHTTP plays a fault out over HTTP/1.1; ok is the answer that there would
+// be without it.
+func (s *Server) failHTTP(w http.ResponseWriter, r *http.Request, e *Entry, f *Fault, ok *answer, write reply) {
 	e.TookEffect = f.effect(true)
 	switch f.Kind {
 	case FaultStatus, FaultDeadToken, FaultRedirect:
 		a := f.httpAnswer(&answer{})
 		e.TookEffect, e.MayTakeEffect = f.effect(a.status/100 == 2), a.mayTakeEffect()
-		s.answerWebhook(w, e, a)
+		s.answerHTTP(w, e, a, write)
 		return
 	case FaultDelay:
-		if s.journal.write(e) != nil || !s.sleep(f.Delay) {
+		if e.Answer = ok.String(); s.journal.write(e) != nil || !s.sleep(f.Delay) {
 			panic(http.ErrAbortHandler)
 		}
-		w.WriteHeader(http.StatusOK)
+		ok.setHeaders(w.Header())
+		write(w, ok)
 		return
 	case FaultHang:
 		e.Answer = "none"
@@ -187,10 +204,10 @@ func (s *Server) failWebhook(w http.ResponseWriter, r *http.Request, e *Entry, f
 			}
 		}
 	case FaultTruncate:
-		e.Answer = "200 truncated"
+		e.Answer = fmt.Sprint(ok.status, " truncated")
 		if s.journal.write(e) == nil {
 			hijack(w, func(nc net.Conn) {
-				_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 64\r\n\r\n{\"ok\":")
+				_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: 64\r\n\r\n{\"ok\":", ok.status, http.StatusText(ok.status))
 			})
 			return
 		}

@@ -18,7 +18,7 @@ func TestWebhook_Faults(t *testing.T) {
 		answer    string // of the log; empty: no line
 		took, may bool
 	}{
-		{"delay", Fault{Kind: FaultDelay, Delay: time.Millisecond}, 200, "", "", "200", true, true},
+		{"delay", Fault{Kind: FaultDelay, Delay: time.Millisecond}, 200, `{"ok":true,"reason":""}`, "", "200", true, true},
 		{"drop_reply", Fault{Kind: FaultDropReply}, 0, "", "EOF", "none", true, true},
 		{"drop_before", Fault{Kind: FaultDropBefore}, 0, "", "EOF", "", false, false},
 		{"truncate", Fault{Kind: FaultTruncate}, 200, `{"ok":`, "unexpected EOF", "200 truncated", true, true},

@@ -1,6 +1,7 @@
 package webpush
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -133,11 +134,11 @@ func read(a *channels.Answer, now time.Time) channels.Result {
 	}
 	var res channels.Result
 	res.Outcome, res.Reason = find(a.Status, body.Errno, string(a.Body))
-	status := []string{strconv.Itoa(a.Status)}
+	res.ProviderStatus = strconv.Itoa(a.Status)
 	if body.Errno != 0 {
-		status = append(status, "errno", strconv.Itoa(body.Errno))
+		res.ProviderStatus += " errno " + strconv.Itoa(body.Errno)
 	}
-	res.ProviderStatus = channels.ShortStatus(strings.Join(append(status, body.Reason, body.Message), " "))
+	res.ProviderStatus = channels.ShortStatus(res.ProviderStatus + " " + cmp.Or(body.Reason, body.Message))
 	// The message's own resource (RFC 8030 section 5).
 	res.ProviderID = channels.ShortStatus(a.Header.Get("Location"))
 	res.RetryAfter, _ = channels.ParseRetryAfter(a.Header.Get("Retry-After"), now)

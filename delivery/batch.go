@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // errStopped is the answer of a batcher that has been stopped.
 var errStopped = errors.New("the engine has stopped")
 
 // batcher gathers single calls into batches: whatever has come while one batch
-// was being run goes into the next. It never waits for a batch to fill.
+// was being run goes into the next. While calls come together anyway it waits a
+// moment for more where linger says so; a call that comes alone never waits.
 type batcher[I, O any] struct {
 	max int
+	// linger is how long a batch may wait for company: for a ledger of which
+	// each statement costs as much as many rows.
+	linger time.Duration
 	// split runs the items of a failed batch one by one, so that a bad one
 	// stands alone. It is for writes that may be repeated.
 	split bool
@@ -23,7 +28,12 @@ type batcher[I, O any] struct {
 	mu      sync.Mutex
 	queue   []batchItem[I, O]
 	stopped bool
+	// last is how many the last batch held.
+	last int
 }
+
+// company is from how many calls in the last batch on the next one waits.
+const company = 3
 
 type batchItem[I, O any] struct {
 	in  I
@@ -69,8 +79,35 @@ func (b *batcher[I, O]) run(stop <-chan struct{}) {
 			b.stopped, open = true, false
 			b.mu.Unlock()
 		}
+		b.gather()
 		for items := b.take(); len(items) > 0; items = b.take() {
 			b.flush(items)
+			b.gather()
+		}
+	}
+}
+
+// gather waits for company, as long as some came last time and some are there.
+func (b *batcher[I, O]) gather() {
+	if b.linger == 0 || b.last < company {
+		return
+	}
+	var patience *time.Timer
+	for {
+		b.mu.Lock()
+		waits := len(b.queue) > 0 && len(b.queue) < b.max && !b.stopped
+		b.mu.Unlock()
+		if !waits {
+			return
+		}
+		if patience == nil {
+			patience = time.NewTimer(b.linger)
+			defer patience.Stop()
+		}
+		select {
+		case <-b.wake:
+		case <-patience.C:
+			return
 		}
 	}
 }
@@ -80,6 +117,9 @@ func (b *batcher[I, O]) take() []batchItem[I, O] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.queue), b.max)
+	if n > 0 {
+		b.last = n
+	}
 	items := b.queue[:n:n]
 	if b.queue = b.queue[n:]; len(b.queue) == 0 {
 		b.queue = nil

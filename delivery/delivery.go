@@ -150,10 +150,17 @@ const ledgerTimeout = 10 * time.Second
 // as many unknowns, beside the calls on the wire. Acceptance takes turns with
 // the rest: in much larger batches it fills the queue faster than the permits
 // empty it.
+//
+// A ledger that is shared between nodes is asked over a network, by statements
+// that cost what a dozen rows do: there acceptance takes what it gets, and
+// batches linger.
 const (
-	acceptBatch   = 32
-	permitBatch   = 32
-	completeBatch = 128
+	acceptBatch       = 32
+	sharedAcceptBatch = 128
+	permitBatch       = 32
+	completeBatch     = 128
+	linger            = 2 * time.Millisecond
+	permitLinger      = time.Millisecond
 )
 
 // New makes an engine. It starts nothing.
@@ -202,6 +209,10 @@ func New(cfg Config) (*Engine, error) {
 	})
 	// A permit is never asked for again: an answer that was lost counts as no.
 	e.accepts.split, e.completes.split, e.returns.split = true, true, true
+	if !cfg.SoleOwner {
+		e.accepts.max = sharedAcceptBatch
+		e.accepts.linger, e.permits.linger, e.completes.linger, e.returns.linger = linger, permitLinger, linger, linger
+	}
 	return e, nil
 }
 

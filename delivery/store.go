@@ -24,6 +24,9 @@ type Store interface {
 	Intact(ctx context.Context) (bool, error)
 	// Filled says that all was put back that was missing at the last Intact.
 	Filled(ctx context.Context) error
+	// Lost returns for how much longer the store is known to have lost its data;
+	// with a time it first notes, for all that ask, that it did, for that long.
+	Lost(ctx context.Context, lasts time.Duration) (left time.Duration, err error)
 	// Mark puts a mark in the place of another, or of none, and returns the one
 	// that is there then: another one when that other was not there. Without a
 	// new one it only reads.
@@ -59,6 +62,12 @@ type watch struct {
 	audited time.Time
 	// known says that the store has been found intact, or filled, before.
 	known bool
+	// used says that the ledger was no new one when this process started.
+	used bool
+	// asked says that the store has said whether it lost its data before.
+	asked bool
+	// lost says that the store lacks data that it had. It is until Filled.
+	lost bool
 	// from is since when units have to be put back.
 	from time.Time
 	// filled is where a rebuild that is under way says how it ended; else nil.
@@ -75,6 +84,9 @@ func (e *Engine) watchStore(ctx context.Context) error {
 	}
 	// Until it has said that it is whole, it may be one that has lost everything.
 	e.rebuilding.Store(true)
+	if err := e.askForUse(ctx); err != nil {
+		return err
+	}
 	e.look(ctx)
 	if e.watch.filled != nil {
 		// Mostly this takes no time, and spares those that wait for it a detour.
@@ -136,9 +148,18 @@ func (e *Engine) look(running context.Context) {
 	}
 	e.store.note(err)
 	e.noteDown(err)
-	if err == nil {
-		e.makeUp(running, intact)
+	if err != nil {
+		return
 	}
+	if !e.watch.asked {
+		// After Intact: who finds the marker filled finds what was noted before.
+		left, err := e.cfg.Store.Lost(ctx, 0)
+		if err == nil && left > 0 {
+			e.blind(time.Now().Add(left))
+		}
+		e.watch.asked = err == nil
+	}
+	e.makeUp(running, intact)
 }
 
 // noteDown logs that the store went away, or came back.

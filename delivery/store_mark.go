@@ -21,6 +21,9 @@ type Marker interface {
 	// new one then: the same again when nothing was committed meanwhile. Without
 	// a mark to look for it only gives one out.
 	Mark(ctx context.Context, was string) (is string, known bool, err error)
+	// Used reports whether the ledger has ever accepted anything that it still
+	// knows of.
+	Used(ctx context.Context) (bool, error)
 	// Changes is how many times the ledger met another server than before. It
 	// leases and permits nothing until Trust says that the ledger was looked at
 	// after as many.

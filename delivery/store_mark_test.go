@@ -24,7 +24,9 @@ type markedLedger struct {
 	rewound bool
 	// forgetful has it not know the pauses of people.
 	forgetful bool
-	asked     []string
+	// used says that it is no new one.
+	used  bool
+	asked []string
 }
 
 func (m *markedLedger) use(c *delivery.Config, _ map[string]string) {
@@ -42,6 +44,8 @@ func (m *markedLedger) Mark(_ context.Context, was string) (string, bool, error)
 	m.given++
 	return fmt.Sprintf("mark %d", m.given), true, nil
 }
+
+func (m *markedLedger) Used(context.Context) (bool, error) { return m.used, nil }
 
 func (m *markedLedger) Changes() int64      { return m.changes.Load() }
 func (m *markedLedger) Trust(changes int64) { m.trusted.Store(changes) }

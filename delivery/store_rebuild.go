@@ -23,8 +23,11 @@ func (e *Engine) makeUp(ctx context.Context, intact bool) {
 	w, now, outage := &e.watch, time.Now(), e.store.began.Swap(0)
 	switch {
 	case !intact:
-		if w.known {
-			e.blind(now)
+		// One that nobody has filled has lost what it held, unless the ledger is
+		// as new as it is.
+		if (w.known || w.used) && !w.lost {
+			w.lost = true
+			e.blind(now.Add(e.longestTombstone()))
 		}
 		w.from = now.Add(-e.longestWindow())
 	case !w.known && outage == 0:
@@ -42,26 +45,53 @@ func (e *Engine) makeUp(ctx context.Context, intact bool) {
 		return
 	}
 	e.rebuilding.Store(true)
-	done, from := make(chan error, 1), w.from
+	done, from, lost := make(chan error, 1), w.from, w.lost
 	w.filled = done
-	go func() { done <- e.rebuild(ctx, from) }()
+	go func() { done <- e.rebuild(ctx, from, lost) }()
 }
 
-// blind notes that the witness has forgotten what was sent before now: that is
-// shown until every tombstone from then would have ended.
-func (e *Engine) blind(now time.Time) {
-	longest := time.Duration(0)
+// askForUse asks the ledger, before it is used, whether it has been.
+func (e *Engine) askForUse(ctx context.Context) error {
+	marker, ok := e.cfg.Ledger.(Marker)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	var err error
+	if e.watch.used, err = marker.Used(ctx); err != nil {
+		return fmt.Errorf("ask whether the ledger is a new one: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) longestTombstone() (longest time.Duration) {
 	for _, t := range e.cfg.Policies.Types() {
 		longest = max(longest, e.cfg.Policies.Policy(t).Tombstone)
 	}
-	until := now.Add(longest)
-	e.blindUntil.Store(until.UnixNano())
+	return longest
+}
+
+// blind notes that the witness has forgotten what was sent before it lost its
+// data: that is shown until every tombstone from then would have ended.
+func (e *Engine) blind(until time.Time) {
+	e.blindUntil.Store(max(e.blindUntil.Load(), until.UnixNano()))
 	e.log.Warn("the store of claims and caps has lost its data: the caps are rebuilt from the ledger, and what was sent before is recognised by the ledger alone",
 		"until", until.UTC().Format(time.RFC3339))
 }
 
+// tellLoss has the store keep that it lost its data, for nodes that start later.
+func (e *Engine) tellLoss(ctx context.Context) error {
+	left := time.Until(time.Unix(0, e.blindUntil.Load()))
+	if left <= 0 {
+		return nil
+	}
+	_, err := e.cfg.Store.Lost(ctx, left)
+	return err
+}
+
 // rebuild fills the caps with what the ledger says was spent since a time.
-func (e *Engine) rebuild(ctx context.Context, from time.Time) error {
+func (e *Engine) rebuild(ctx context.Context, from time.Time, lost bool) error {
 	e.fills.Add(1)
 	began, units := time.Now(), 0
 	var batch []caps.Spent
@@ -81,6 +111,9 @@ func (e *Engine) rebuild(ctx context.Context, from time.Time) error {
 	})
 	if err == nil {
 		err = flush()
+	}
+	if err == nil && lost {
+		err = e.tellLoss(ctx)
 	}
 	if err == nil {
 		err = e.cfg.Store.Filled(ctx)
@@ -118,7 +151,7 @@ func (e *Engine) rebuilt(ctx context.Context, err error) {
 		}
 		return
 	}
-	w.from, w.known = time.Time{}, true
+	w.from, w.known, w.lost = time.Time{}, true, false
 	e.rebuilding.Store(false)
 	if e.store.began.Load() != 0 {
 		e.rebuilding.Store(true) // away again meanwhile: the next look makes up for that

@@ -28,6 +28,8 @@ type sharedStore struct {
 	intact bool
 	faults []string
 	kept   string
+	// lost is until when the store keeps that it lost its data.
+	lost time.Time
 	// filling, when set, holds up Filled until it is closed.
 	filling chan struct{}
 	fills   int
@@ -51,7 +53,7 @@ func (s *sharedStore) set(change func()) {
 }
 
 func (s *sharedStore) lose() {
-	s.set(func() { s.caps, s.intact = caps.NewMemory(), false })
+	s.set(func() { s.caps, s.intact, s.lost = caps.NewMemory(), false, time.Time{} })
 }
 
 // reach is the caps behind the network, or an error while they are away.
@@ -97,6 +99,18 @@ func (s *sharedStore) Filled(ctx context.Context) error {
 	}
 	s.intact, s.fills = true, s.fills+1
 	return nil
+}
+
+func (s *sharedStore) Lost(_ context.Context, lasts time.Duration) (time.Duration, error) {
+	if _, err := s.reach(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := time.Now().Add(lasts); lasts > 0 && until.After(s.lost) {
+		s.lost = until
+	}
+	return max(time.Until(s.lost), 0), nil
 }
 
 func (s *sharedStore) Mark(_ context.Context, was, is string) (string, error) {
@@ -242,6 +256,44 @@ func TestStore_NeverFilledIsNotLost(t *testing.T) {
 	w := newWorld(t, s.use)
 	until(t, "it is filled", func() bool { return !slices.Contains(w.degraded(), "caps_rebuilding") })
 	w.awaitDegraded(s.reg)
+}
+
+// A node that starts after the loss says it as well: it was told by the store,
+// or finds a used ledger beside a store that nobody has filled.
+func TestStore_LossIsKnownToWhoStartsLater(t *testing.T) {
+	t.Parallel()
+	s := newSharedStore()
+	w := newWorld(t, s.use)
+	s.lose()
+	w.awaitDegraded(s.reg, "redis_data_lost")
+	s.reg = prometheus.NewRegistry()
+	newWorld(t, s.use).awaitDegraded(s.reg, "redis_data_lost")
+	s.set(func() { s.lost = time.Time{} })
+	s.reg = prometheus.NewRegistry()
+	newWorld(t, s.use).awaitDegraded(s.reg)
+}
+
+func TestStore_LossWhileNobodyRan(t *testing.T) {
+	t.Parallel()
+	for name, used := range map[string]bool{"a used ledger": true, "a new ledger": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSharedStore()
+			s.lose()
+			m := &markedLedger{used: used}
+			w := newWorld(t, s.use, m.use)
+			if !used {
+				w.awaitDegraded(s.reg)
+				return
+			}
+			w.awaitDegraded(s.reg, "redis_data_lost")
+			s.set(func() {
+				if time.Until(s.lost) <= 0 {
+					t.Error("the store was not told that it lost its data")
+				}
+			})
+		})
+	}
 }
 
 func TestStore_RebuildThatFailsIsBegunAgain(t *testing.T) {

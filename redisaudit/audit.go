@@ -4,7 +4,8 @@
 //
 // It promises that data which was lost as a whole is noticed by every process
 // that looks, and stays noticed until one of them has filled it again, whatever
-// happens to that one meanwhile. It does not notice single keys that went: a
+// happens to that one meanwhile; and that it was lost stays known, to those that
+// start later too, for as long as who noticed it says. It does not notice single keys that went: a
 // failover that loses the newest writes looks like none. And it mends nothing.
 package redisaudit
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-4b260dfd/notifier/redisscript"
 )
@@ -25,11 +26,14 @@ var (
 	intactSource string
 	//go:embed filled.lua
 	filledSource string
+	//go:embed lost.lua
+	lostSource string
 	//go:embed mark.lua
 	markSource string
 
 	intactScript = redisscript.New(intactSource)
 	filledScript = redisscript.New(filledSource)
+	lostScript   = redisscript.New(lostSource)
 	markScript   = redisscript.New(markSource)
 )
 
@@ -76,6 +80,20 @@ func (a *Audit) Filled(ctx context.Context) error {
 		delete(a.missed, key)
 	}
 	return nil
+}
+
+// Lost returns for how much longer it is known that Redis lost what it held; zero:
+// that is not known, or over. With a time it first notes that it did, for that
+// long: said before Filled, it is found by every process that finds the marker
+// filled, also by one that starts later. What is lost together with this note is
+// noticed by its marker, and noted again.
+func (a *Audit) Lost(ctx context.Context, lasts time.Duration) (time.Duration, error) {
+	reply, err := a.run.Run(ctx, lostScript, []string{"{" + a.ledger + "}:lost"}, max(lasts, 0).Milliseconds())
+	if err != nil {
+		return 0, fmt.Errorf("keep that data was lost: %w", err)
+	}
+	left, _ := reply.(int64)
+	return time.Duration(left) * time.Millisecond, nil
 }
 
 // Mark puts a mark in the place of another, or of none, and returns the one

@@ -146,6 +146,34 @@ func TestSlot_AsTheServerHasIt(t *testing.T) {
 	}
 }
 
+// What one noticed is known to the next, for the longest of what was said.
+func TestLost_IsKeptForALimitedTime(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) string{
+		"server":  func(t *testing.T) string { return servertest.NewRedis(t).URL() },
+		"cluster": func(t *testing.T) string { return servertest.NewRedisCluster(t).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := open(t)
+			a, b := newAudit(t, url), newAudit(t, url)
+			want := func(a *Audit, lasts, atLeast, atMost time.Duration) {
+				t.Helper()
+				left, err := a.Lost(t.Context(), lasts)
+				if err != nil || left < atLeast || left > atMost {
+					t.Errorf("lost for %v: got %v left, %v, want %v to %v", lasts, left, err, atLeast, atMost)
+				}
+			}
+			want(a, 0, 0, 0)
+			want(a, time.Hour, time.Hour, time.Hour)
+			want(b, 0, time.Minute, time.Hour)
+			want(b, time.Minute, time.Minute+1, time.Hour)
+			want(b, 2*time.Hour, 2*time.Hour, 2*time.Hour)
+			want(New(client(t, url), "another"), 0, 0, 0)
+		})
+	}
+}
+
 func wantMark(t *testing.T, a *Audit, was, is, want string) {
 	t.Helper()
 	got, err := a.Mark(t.Context(), was, is)

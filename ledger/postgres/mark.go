@@ -110,3 +110,13 @@ func (l *Ledger) Mark(ctx context.Context, was string) (is string, known bool, e
 	}
 	return is, true, nil
 }
+
+// Used reports whether anything that was accepted is still known: a ledger in
+// which there is nothing is a new one, or was not used for as long as its
+// records are kept.
+func (l *Ledger) Used(ctx context.Context) (used bool, err error) {
+	if err := l.reads.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM notification)`).Scan(&used); err != nil {
+		return false, fmt.Errorf("look whether the ledger is used: %w", err)
+	}
+	return used, nil
+}

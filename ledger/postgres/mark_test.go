@@ -152,3 +152,15 @@ func TestMark_OnlyItsOwnPauseCounts(t *testing.T) {
 	}
 	wantUnknown(t, l, strange)
 }
+
+func TestUsed_OnceSomethingWasAccepted(t *testing.T) {
+	t.Parallel()
+	l := open(t, asNode(t, migrated(t)))
+	for _, want := range []bool{false, true} {
+		got, err := l.Used(t.Context())
+		if err != nil || got != want {
+			t.Errorf("got used %v, %v, want %v", got, err, want)
+		}
+		accepts(t, l, "a")
+	}
+}

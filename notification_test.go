@@ -33,17 +33,20 @@ func TestRedact(t *testing.T) {
 // However an address comes to be printed, it is not to be read from it.
 func TestAddress_PrintsItselfRedacted(t *testing.T) {
 	t.Parallel()
-	a := notifier.Address{Value: "ada@example.com", Account: "shop", Name: "Ada Lovelace", Secret: "key-of-ada", RegisteredAt: time.Unix(1, 0)}
+	a := notifier.Address{Value: "ada@example.com", Account: "shop", Name: "Ada Lovelace", Secret: "key-of-ada",
+		Keys: notifier.PushKeys{P256dh: "p256dh-of-ada", Auth: "auth-of-ada"}, RegisteredAt: time.Unix(1, 0)}
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%10s"} {
 		fmt.Fprintf(&out, verb+"\n", a)
 		fmt.Fprintf(&out, verb+"\n", &a)
 		fmt.Fprintf(&out, verb+"\n", []notifier.Address{a})
 		fmt.Fprintf(&out, verb+"\n", struct{ To notifier.Address }{a})
+		fmt.Fprintf(&out, verb+"\n", a.Keys)
+		fmt.Fprintf(&out, verb+"\n", &a.Keys)
 	}
-	slog.New(slog.NewTextHandler(&out, nil)).Info("sent", "to", a)
-	slog.New(slog.NewJSONHandler(&out, nil)).Info("sent", "to", a)
-	for _, secret := range []string{"ada@", "example.com", "Lovelace", "key-of-ada", fmt.Sprintf("%x", "ada@")} {
+	slog.New(slog.NewTextHandler(&out, nil)).Info("sent", "to", a, "keys", a.Keys)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("sent", "to", a, "keys", a.Keys)
+	for _, secret := range []string{"ada@", "example.com", "Lovelace", "key-of-ada", "p256dh-of", "auth-of", fmt.Sprintf("%x", "ada@"), fmt.Sprintf("%x", "auth-of")} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("%q is to be read from:\n%s", secret, out.String())
 		}
@@ -57,7 +60,7 @@ func TestAddress_PrintsItselfRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back notifier.Address
-	if err := json.Unmarshal(b, &back); err != nil || !back.RegisteredAt.Equal(a.RegisteredAt) {
+	if err := json.Unmarshal(b, &back); err != nil || !back.RegisteredAt.Equal(a.RegisteredAt) || back.Keys != a.Keys {
 		t.Fatalf("%s: read as %v, %v", b, back.RegisteredAt, err)
 	}
 	back.RegisteredAt = a.RegisteredAt
@@ -99,5 +102,22 @@ func TestError_SaysFieldAndCause(t *testing.T) {
 	}
 	if got := (&notifier.Error{Message: "too long"}).Error(); got != "too long" {
 		t.Errorf("got %q, want too long", got)
+	}
+}
+
+// What a ledger stored before there were keys is read as it was, and an address
+// without keys is stored as it was.
+func TestAddress_StoredBeforeKeys(t *testing.T) {
+	t.Parallel()
+	const stored = `{"value":"740f19e7","account":"shop"}`
+	var a notifier.Address
+	if err := json.Unmarshal([]byte(stored), &a); err != nil {
+		t.Fatal(err)
+	}
+	if a != (notifier.Address{Value: "740f19e7", Account: "shop"}) {
+		t.Error("got another address")
+	}
+	if b, err := json.Marshal(a); err != nil || string(b) != stored {
+		t.Errorf("got %s, %v, want %s", b, err, stored)
 	}
 }

@@ -58,11 +58,13 @@ func (p *push) token() string {
 	return token
 }
 
-func (s *apnsServer) asked(p *push) asked {
-	return asked{channel: channelAPNs, address: p.token(), delivery: p.headers["x-delivery"], typ: p.headers["x-type"], stage: StageDot}
+func (s *apnsServer) asked(p *push) (asked, bool) {
+	return asked{channel: channelAPNs, address: p.token(), delivery: p.headers["x-delivery"], typ: p.headers["x-type"], stage: StageDot}, true
 }
 
 func (s *apnsServer) maxBody() int { return maxVoIPPayload }
+
+func (s *apnsServer) mayTakeEffect(a *answer) bool { return a.mayTakeEffect() }
 
 func (s *apnsServer) struck(f *Fault, ok *answer) *answer { return f.httpAnswer(ok) }
 
@@ -90,7 +92,8 @@ type answer struct {
 	retryAfter string
 	html       bool
 	location   string
-	errno      int // of a push service
+	errno      int    // of a push service
+	payload    []byte // takes the place of APNs' JSON
 }
 
 // body is the provider's JSON; a success has none.
@@ -98,6 +101,8 @@ func (a *answer) body() []byte {
 	switch {
 	case a.html:
 		return fmt.Appendf(nil, "<!DOCTYPE html><html><body><h1>%d %s</h1></body></html>", a.status, a.reason)
+	case a.payload != nil:
+		return a.payload
 	case a.status == 200:
 		return nil
 	case a.timestamp != 0:

@@ -17,6 +17,10 @@ const (
 	channelWebPush = "webpush"
 	channelEmail   = "email"
 	channelWebhook = "webhook"
+	channelFCM     = "fcm"
+	// channelFCMToken is the token endpoint that goes with fcm. A fault for any
+	// channel spares it.
+	channelFCMToken = "fcm_token"
 )
 
 // FaultKind says what goes wrong.
@@ -31,10 +35,10 @@ const (
 	FaultDropBefore FaultKind = "drop_before" // the connection is dropped before the request is read; no log line
 	FaultTruncate   FaultKind = "truncate"    // effect, then the answer is cut
 	FaultStatus     FaultKind = "status"      // Status and Reason, with RetryAfter, as HTML; at the final dot for email
-	FaultDeadToken  FaultKind = "dead_token"  // 410 Unregistered with a timestamp; 410; 550 5.1.1 to RCPT
-	FaultRedirect   FaultKind = "redirect"    // 307 to another path here (apns, webpush, webhook)
-	FaultRSTStream  FaultKind = "rst_stream"  // RST_STREAM with Code; effect unless REFUSED_STREAM (apns)
-	FaultGoAway     FaultKind = "goaway"      // GOAWAY, see the GoAway constants (apns)
+	FaultDeadToken  FaultKind = "dead_token"  // 410 Unregistered with a timestamp; 404 UNREGISTERED (fcm); 410; 550 5.1.1 to RCPT
+	FaultRedirect   FaultKind = "redirect"    // 307 to another path here (apns, fcm, webpush, webhook)
+	FaultRSTStream  FaultKind = "rst_stream"  // RST_STREAM with Code; effect unless REFUSED_STREAM (apns, fcm)
+	FaultGoAway     FaultKind = "goaway"      // GOAWAY, see the GoAway constants (apns, fcm)
 
 	FaultCloseBeforeDot  FaultKind = "close_before_dot"  // closed after the mail's headers (email); no log line
 	FaultCloseAfterDot   FaultKind = "close_after_dot"   // effect, closed without a reply (email)
@@ -110,7 +114,7 @@ func (f *Fault) check() error {
 	kinds, ok := faultKinds(f.Channel)
 	switch {
 	case !ok:
-		return fmt.Errorf("channel %q: allowed are apns, webpush, email, webhook or none for all", f.Channel)
+		return fmt.Errorf("channel %q: allowed are apns, fcm, fcm_token, webpush, email, webhook or none for all", f.Channel)
 	case !slices.Contains(kinds, f.Kind):
 		return fmt.Errorf("kind %q: allowed here are %v", f.Kind, kinds)
 	case f.Times < 0:
@@ -144,7 +148,7 @@ func faultKinds(channel string) ([]FaultKind, bool) {
 	switch channel {
 	case "":
 		return append(h2, mail...), true
-	case channelAPNs:
+	case channelAPNs, channelFCM, channelFCMToken:
 		return h2, true
 	case channelWebPush, channelWebhook:
 		return web, true
@@ -258,6 +262,6 @@ func (fs *faults) take(a asked) *Fault {
 
 func (f *Fault) matches(a asked) bool {
 	kinds, _ := faultKinds(a.channel)
-	return (f.Channel == "" || f.Channel == a.channel) && slices.Contains(kinds, f.Kind) && f.stage(a.channel) == a.stage &&
+	return (f.Channel == "" && a.channel != channelFCMToken || f.Channel == a.channel) && slices.Contains(kinds, f.Kind) && f.stage(a.channel) == a.stage &&
 		(f.Address == "" || f.Address == a.address || f.Address == a.path) && (f.Delivery == "" || f.Delivery == a.delivery) && (f.Type == "" || f.Type == a.typ)
 }

@@ -33,9 +33,11 @@ type Files struct {
 	APNsTopic   string `json:"apns_topic"`
 
 	// The key of the account, and what subscriptions are made from.
-	VAPIDPrivateKey string `json:"vapid_private_key"`
-	VAPIDPublicKey  string `json:"vapid_public_key"`
-	WebPushSeed     string `json:"webpush_seed"`
+	VAPIDPrivateKey    string `json:"vapid_private_key"`
+	VAPIDPublicKey     string `json:"vapid_public_key"`
+	WebPushSeed        string `json:"webpush_seed"`
+	FCMCredentialsFile string `json:"fcm_credentials_file"`
+	FCMProject         string `json:"fcm_project"`
 
 	WebhookSecret string `json:"webhook_secret"`
 	SMTPUser      string `json:"smtp_user"`
@@ -47,17 +49,22 @@ const settingsName = "simulate.json"
 // Init makes, in dir, the keys, certificates and secrets that are missing and
 // returns all of them. Calling it again changes nothing. The settings are
 // written last: a crash before that leaves files that the next call replaces.
-func Init(dir string, _ Config) (Files, error) {
+func Init(dir string, cfg Config) (Files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Files{}, fmt.Errorf("make the simulator's folder: %w", err)
 	}
-	files, err := readFiles(dir)
-	if err == nil && files.WebPushSeed == "" {
-		return addWebPush(dir) // the folder of an older version
+	files, err := readSettings(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		files, err = makeFirst(dir)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return files, err
+	if err != nil {
+		return Files{}, err
 	}
+	return files.complete(dir, cfg)
+}
+
+// makeFirst makes what every version has had; nothing names it yet.
+func makeFirst(dir string) (Files, error) {
 	if err := makeCertificates(dir); err != nil {
 		return Files{}, err
 	}
@@ -65,19 +72,32 @@ func Init(dir string, _ Config) (Files, error) {
 	if err != nil {
 		return Files{}, fmt.Errorf("make the APNs key: %w", err)
 	}
-	if err := writeKey(filepath.Join(dir, "AuthKey.p8"), signing); err != nil {
-		return Files{}, err
-	}
-	files = Files{
+	return Files{
 		CAFile: "ca.pem", CertFile: "server.pem", KeyFile: "server-key.pem",
 		APNsKeyFile: "AuthKey.p8", APNsKeyID: "SIMKEY0001", APNsTeamID: "SIMTEAM001", APNsTopic: "com.example.shop",
 		WebhookSecret: "whsec_" + base64.StdEncoding.EncodeToString(randomBytes(32)),
 		SMTPUser:      "notifier", SMTPPassword: base64.RawURLEncoding.EncodeToString(randomBytes(18)),
+	}, writeKey(filepath.Join(dir, "AuthKey.p8"), signing)
+}
+
+// complete makes what the folder lacks, a new one or that of an older version.
+func (f Files) complete(dir string, cfg Config) (Files, error) {
+	had := f
+	if f.WebPushSeed == "" {
+		if err := f.makeWebPush(); err != nil {
+			return Files{}, err
+		}
 	}
-	if err := files.makeWebPush(); err != nil {
-		return Files{}, err
+	if f.FCMCredentialsFile == "" {
+		if err := makeAccount(dir, cfg.FCM); err != nil {
+			return Files{}, err
+		}
+		f.FCMCredentialsFile, f.FCMProject = accountName, fcmProject
 	}
-	return files.save(dir)
+	if f == had {
+		return readFiles(dir)
+	}
+	return f.save(dir)
 }
 
 // save writes the settings, whose names are relative, and reads them back.
@@ -99,7 +119,7 @@ func readFiles(dir string) (Files, error) {
 	if err != nil {
 		return Files{}, err
 	}
-	for _, name := range []*string{&f.CAFile, &f.CertFile, &f.KeyFile, &f.APNsKeyFile} {
+	for _, name := range []*string{&f.CAFile, &f.CertFile, &f.KeyFile, &f.APNsKeyFile, &f.FCMCredentialsFile} {
 		*name = filepath.Join(dir, *name)
 	}
 	return f, nil
@@ -127,17 +147,6 @@ func (f *Files) makeWebPush() error {
 	f.VAPIDPublicKey = base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes())
 	f.WebPushSeed = base64.RawURLEncoding.EncodeToString(randomBytes(32))
 	return nil
-}
-
-func addWebPush(dir string) (Files, error) {
-	f, err := readSettings(dir)
-	if err != nil {
-		return Files{}, err
-	}
-	if err := f.makeWebPush(); err != nil {
-		return Files{}, err
-	}
-	return f.save(dir)
 }
 
 func (f Files) apnsPublicKey() (*ecdsa.PublicKey, error) {

@@ -20,15 +20,20 @@ const (
 	initialWindow = 65535
 )
 
-// h2Service is a provider that is spoken to over HTTP/2.
-type h2Service interface {
-	// asked is what faults are matched against when a request's headers have come.
-	asked(p *push) asked
+// service is a provider behind HTTP.
+type service interface {
+	// asked is what faults are matched against. It is called when a request's
+	// headers have come; where the answer lies in the body, ok is false then,
+	// and it is called again when the request is whole.
+	asked(p *push) (a asked, ok bool)
 	// decide judges a request that has come in whole: its log line, and the
 	// answer. The line says whether the message takes effect.
 	decide(p *push, who *provider, now time.Time) (*Entry, *answer)
 	// struck is the answer that a fault gives in place of ok.
 	struck(f *Fault, ok *answer) *answer
+	// mayTakeEffect is false for the answers after which the sender can rely on
+	// nothing having been processed.
+	mayTakeEffect(a *answer) bool
 	// maxBody is as much of a body as can be accepted.
 	maxBody() int
 }
@@ -37,7 +42,7 @@ type h2Service interface {
 // writes; the log is between them.
 type h2Conn struct {
 	srv *Server
-	svc h2Service
+	svc service
 	nc  net.Conn
 	fr  *http2.Framer // reads
 
@@ -72,7 +77,7 @@ var (
 
 func drop(*h2Writer) error { return errDrop }
 
-func newH2Conn(s *Server, svc h2Service, nc net.Conn) *h2Conn {
+func newH2Conn(s *Server, svc service, nc net.Conn) *h2Conn {
 	c := &h2Conn{srv: s, svc: svc, nc: nc, streams: map[uint32]*push{}, hung: map[uint32]bool{}, readEnded: make(chan struct{}),
 		refuseAbove: 1<<31 - 1, wake: make(chan struct{}, 1)}
 	c.fr = http2.NewFramer(nil, bufio.NewReaderSize(nc, 1<<16))
@@ -198,8 +203,7 @@ func (c *h2Conn) headers(f *http2.MetaHeadersFrame) error {
 		if !f.StreamEnded() {
 			return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
 		}
-		c.whole(p)
-		return nil
+		return c.whole(p)
 	}
 	if id%2 == 0 || id <= c.newest {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
@@ -217,14 +221,25 @@ func (c *h2Conn) headers(f *http2.MetaHeadersFrame) error {
 	p := newPush(f)
 	c.open.Add(1)
 	c.streams[id] = p
-	p.fault = c.srv.faults.take(c.svc.asked(p))
+	p.meet(c.srv.faults, c.svc)
 	if p.fault != nil && p.fault.Kind == FaultDropBefore {
 		return errDrop
 	}
 	if f.StreamEnded() {
-		c.whole(p)
+		return c.whole(p)
 	}
 	return nil
+}
+
+// meet takes the fault that the request meets, once it is known what it is about.
+func (p *push) meet(fs *faults, svc service) {
+	if p.met {
+		return
+	}
+	var a asked
+	if a, p.met = svc.asked(p); p.met {
+		p.fault = fs.take(a)
+	}
 }
 
 func newPush(f *http2.MetaHeadersFrame) *push {
@@ -249,7 +264,9 @@ type push struct {
 	duplicate bool
 	body      []byte
 	size      int // of the whole body; body keeps no more than can be accepted
+	whole     bool
 	fault     *Fault
+	met       bool   // fault is decided
 	consumed  uint32 // of the stream's window, not given back yet
 	// unlogged says that the request is no message: one for a token.
 	unlogged bool
@@ -273,8 +290,7 @@ func (c *h2Conn) data(f *http2.DataFrame) error {
 		p.body = append(p.body, f.Data()[:min(room, len(f.Data()))]...)
 	}
 	if f.StreamEnded() {
-		c.whole(p)
-		return nil
+		return c.whole(p)
 	}
 	if p.consumed += f.Length; p.consumed >= initialWindow/2 {
 		n := p.consumed
@@ -285,12 +301,18 @@ func (c *h2Conn) data(f *http2.DataFrame) error {
 }
 
 // whole takes a request that has come in to its end.
-func (c *h2Conn) whole(p *push) {
+func (c *h2Conn) whole(p *push) error {
 	delete(c.streams, p.id)
 	if p.id > c.refuseAbove {
-		return // the GOAWAY went out while its body came in
+		return nil // the GOAWAY went out while its body came in
+	}
+	p.whole = true
+	p.meet(c.srv.faults, c.svc)
+	if p.fault != nil && p.fault.Kind == FaultDropBefore {
+		return errDrop
 	}
 	c.handle(p)
+	return nil
 }
 
 func (c *h2Conn) settings(f *http2.SettingsFrame) error {

@@ -65,7 +65,7 @@ func (c *h2Conn) fail(p *push, e *Entry, a *answer) {
 		c.log(e, p, a, func(w *h2Writer) error { return w.truncated(p.id, a) })
 	case FaultStatus, FaultDeadToken, FaultRedirect:
 		a = c.svc.struck(f, a)
-		e.TookEffect, e.MayTakeEffect = e.MayTakeEffect && f.effect(a.status == 200), e.MayTakeEffect && a.mayTakeEffect()
+		e.TookEffect, e.MayTakeEffect = e.MayTakeEffect && f.effect(a.status == 200), e.MayTakeEffect && c.svc.mayTakeEffect(a)
 		c.log(e, p, a, c.reply(p.id, a))
 	case FaultRSTStream:
 		code, _ := errCode(f.Code) // checked when the fault was set

@@ -25,7 +25,7 @@ type Message struct {
 // Push message whose Topic is the earlier one's: no browser has fetched it yet.
 // A mailbox and a webhook receiver keep everything.
 func Collapse(entries []Entry) []Message {
-	type shown struct{ address, id string }
+	type shown struct{ channel, address, id string }
 	at := map[shown]int{}
 	var inbox []Message
 	for i := range entries {
@@ -35,8 +35,8 @@ func Collapse(entries []Entry) []Message {
 		}
 		m := Message{Channel: e.Channel, Address: e.Address, CollapseID: e.CollapseID, Title: e.Title, Delivery: e.Delivery,
 			Fence: e.Fence, EffectKey: e.EffectKey, BodyHash: e.BodyHash, Time: e.Time, Alerts: 1}
-		key := shown{e.Address, e.CollapseID}
-		collapses := (e.Channel == channelAPNs || e.Channel == channelWebPush) && e.CollapseID != ""
+		key := shown{e.Channel, e.Address, e.CollapseID}
+		collapses := (e.Channel == channelAPNs || e.Channel == channelFCM || e.Channel == channelWebPush) && e.CollapseID != ""
 		if j, ok := at[key]; ok && collapses {
 			m.Alerts += inbox[j].Alerts
 			inbox[j] = m

@@ -16,15 +16,15 @@ import (
 type Entry struct {
 	Time    time.Time `json:"time"`
 	Channel string    `json:"channel"`
-	// Account is what the request authenticated as: the APNs topic, the SMTP
-	// user, "default" for the webhook secret.
+	// Account is what the request authenticated as: the APNs topic, the FCM
+	// project, the SMTP user, "default" for the webhook secret.
 	Account string `json:"account"`
 	Address string `json:"address"`
 	// Delivery and Fence are X-Delivery and X-Attempt.
 	Delivery string `json:"delivery"`
 	Fence    int64  `json:"fence"`
-	// EffectKey is the id that is equal in every repeat: apns-id, Message-ID
-	// or webhook-id.
+	// EffectKey is the id that is equal in every repeat: apns-id, FCM's
+	// data.notifier_id, Message-ID or webhook-id.
 	EffectKey  string `json:"effect_key"`
 	CollapseID string `json:"collapse_id"`
 	// BodyHash is the SHA-256 of the content, without what differs between

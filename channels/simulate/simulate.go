@@ -1,7 +1,7 @@
-// Package simulate is the providers' side of the channels: APNs over HTTP/2, a
-// Web Push service with its browsers, a mail server and a webhook receiver, as
-// strict as the real ones about headers, sizes, tokens and authentication, with
-// faults that can be switched on.
+// Package simulate is the providers' side of the channels: APNs over HTTP/2,
+// FCM with its token endpoint, a Web Push service with its browsers, a mail
+// server and a webhook receiver, as strict as the real ones about headers,
+// sizes, tokens and authentication, with faults that can be switched on.
 //
 // What a provider received whole is one line in its log, written before it
 // answers: the log, not a counter in memory, is the oracle for how often a
@@ -30,6 +30,7 @@ const (
 	DefaultAPNs = "127.0.0.1:2197"
 	DefaultSMTP = "127.0.0.1:2525"
 	DefaultHTTP = "127.0.0.1:2080"
+	DefaultFCM  = "127.0.0.1:2443"
 )
 
 // LogName is the name of the log within Config.Dir.
@@ -41,7 +42,8 @@ type Config struct {
 	Dir string
 	// APNs, SMTP and HTTP are listen addresses on loopback; empty means any
 	// free port. HTTP has the webhook receiver and the control endpoints.
-	APNs, SMTP, HTTP string
+	// FCM has the OAuth token endpoint too.
+	APNs, SMTP, HTTP, FCM string
 	// Seed makes faults with a probability repeatable.
 	Seed uint64
 
@@ -49,20 +51,22 @@ type Config struct {
 	wrapLog func(io.WriteCloser) io.WriteCloser
 }
 
-// Server is three running providers.
+// Server is the running providers.
 type Server struct {
 	files   Files
 	journal *journal
 	faults  *faults
 	apns    *apnsServer
+	fcm     *fcmServer
 	smtp    *smtpServer
 	web     *http.Server
 	push    *pushService
 
-	apnsL, smtpL, httpL net.Listener
-	done                chan struct{} // closed by Close: ends every wait
-	closeOnce           sync.Once
-	wg                  sync.WaitGroup
+	apnsL, smtpL, httpL, fcmL net.Listener
+
+	done      chan struct{} // closed by Close: ends every wait
+	closeOnce sync.Once
+	wg        sync.WaitGroup
 }
 
 // Start opens the log, makes the files that are missing and serves until Close.
@@ -90,16 +94,30 @@ func Start(cfg Config) (*Server, error) {
 	s.apns = newAPNsServer(s, key, cert)
 	s.smtp = newSMTPServer(s, cert)
 	s.push = newPushService(files.WebPushSeed)
+	if err := s.startFCM(cert); err != nil {
+		s.closeListeners()
+		return nil, errors.Join(err, s.journal.Close())
+	}
 	s.web = newWebServer(s)
 	s.serve()
 	return s, nil
+}
+
+// startFCM makes the provider that the service account's file points at.
+func (s *Server) startFCM(cert tls.Certificate) error {
+	account, err := readAccount(s.files.FCMCredentialsFile, s.fcmL.Addr().String())
+	if err != nil {
+		return err
+	}
+	s.fcm, err = newFCMServer(s, account, cert)
+	return err
 }
 
 func (s *Server) listen(cfg Config) (err error) {
 	for _, l := range []struct {
 		addr string
 		into *net.Listener
-	}{{cfg.APNs, &s.apnsL}, {cfg.SMTP, &s.smtpL}, {cfg.HTTP, &s.httpL}} {
+	}{{cfg.APNs, &s.apnsL}, {cfg.SMTP, &s.smtpL}, {cfg.HTTP, &s.httpL}, {cfg.FCM, &s.fcmL}} {
 		if *l.into, err = listenLoopback(l.addr); err != nil {
 			s.closeListeners()
 			return err
@@ -131,6 +149,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 func (s *Server) serve() {
 	s.wg.Go(func() { s.accept(s.apnsL, s.apns.serveConn) })
 	s.wg.Go(func() { s.accept(s.smtpL, s.smtp.serveConn) })
+	s.wg.Go(func() { s.accept(s.fcmL, s.fcm.serveConn) })
 	s.wg.Go(func() { _ = s.web.Serve(s.httpL) })
 }
 
@@ -195,7 +214,7 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) closeListeners() {
-	for _, c := range []io.Closer{s.apnsL, s.smtpL, s.httpL} {
+	for _, c := range []io.Closer{s.apnsL, s.smtpL, s.httpL, s.fcmL} {
 		if l, ok := c.(net.Listener); ok && l != nil {
 			_ = l.Close()
 		}
@@ -204,6 +223,9 @@ func (s *Server) closeListeners() {
 
 // APNsURL is the base URL of the simulated APNs.
 func (s *Server) APNsURL() string { return "https://" + s.apnsL.Addr().String() }
+
+// FCMURL is the base URL of the simulated FCM, before /v1.
+func (s *Server) FCMURL() string { return "https://" + s.fcmL.Addr().String() }
 
 // SMTPAddr is the host and port of the mail server.
 func (s *Server) SMTPAddr() string { return s.smtpL.Addr().String() }

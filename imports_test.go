@@ -33,6 +33,7 @@ const (
 	yaml       = "go.yaml.in/yaml/v3"
 	http2      = "golang.org/x/net/http2"
 	jwt        = "github.com/golang-jwt/jwt/v4"
+	firebase   = "firebase.google.com/go/v4"
 	sys        = "golang.org/x/sys"
 	goredis    = "github.com/redis/go-redis/v9"
 	pgx        = "github.com/jackc/pgx/v5"
@@ -74,6 +75,11 @@ var graph = map[string]imports{
 		ours:   []string{".", "channels", "templates", "strictyaml"},
 		theirs: []string{"github.com/sideshow/apns2", http2},
 		tests:  []string{"channels/channelstest", "channels/simulate", jwt},
+	},
+	"channels/fcm": {
+		ours:   []string{".", "channels"},
+		theirs: []string{firebase, "golang.org/x/oauth2", "google.golang.org/api/option"},
+		tests:  []string{"channels/channelstest", "channels/simulate"},
 	},
 	"channels/email": {
 		ours:   []string{".", "channels", "templates", "strictyaml"},

@@ -132,6 +132,7 @@ func simulated(t *testing.T) (dir string, sim *simulate.Server) {
 	made := strings.NewReplacer(
 		simulate.DefaultAPNs, strings.TrimPrefix(sim.APNsURL(), "https://"),
 		simulate.DefaultSMTP, sim.SMTPAddr(),
+		simulate.DefaultHTTP, strings.TrimPrefix(sim.HTTPURL(), "http://"),
 		"127.0.0.1:8080", "127.0.0.1:0",
 	).Replace(string(src))
 	if err := os.WriteFile(config, []byte(made), 0o600); err != nil {

@@ -82,6 +82,15 @@ func TestRender_EveryChannel(t *testing.T) {
       }
     }
   }
+webpush, 106 bytes, from ../../examples/templates/order_shipped/fr/push.yaml
+  collapse id: order-42
+  {
+    "body": "Votre colis est chez DHL & Sons.",
+    "data": {
+      "order_id": "42"
+    },
+    "title": "La commande 42 est en route"
+  }
 email, 231 bytes, from ../../examples/templates/order_shipped/email.yaml
   {
     "subject": "Your order 42 is on its way",

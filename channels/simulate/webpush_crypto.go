@@ -29,7 +29,7 @@ func (b *browser) checkVAPID(authorization string, now time.Time) (subject strin
 		return "", nil // anybody may send to it
 	}
 	if !strings.EqualFold(scheme, "vapid") {
-		return "", errors.New("Missing VAPID token")
+		return "", errors.New("missing VAPID token")
 	}
 	var token, key string
 	for p := range strings.SplitSeq(params, ",") {
@@ -43,11 +43,11 @@ func (b *browser) checkVAPID(authorization string, now time.Time) (subject strin
 	}
 	point, err := base64.RawURLEncoding.DecodeString(key)
 	if err != nil {
-		return "", errors.New("Invalid VAPID public key")
+		return "", errors.New("invalid VAPID public key")
 	}
 	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
 	if err != nil {
-		return "", errors.New("Invalid VAPID public key")
+		return "", errors.New("invalid VAPID public key")
 	}
 	if b.bound && !bytes.Equal(ownerHash(point), b.owner[:]) {
 		return "", errors.New("VAPID public key mismatch")
@@ -58,7 +58,7 @@ func (b *browser) checkVAPID(authorization string, now time.Time) (subject strin
 func checkVAPIDToken(token string, key *ecdsa.PublicKey, origin string, now time.Time) (subject string, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return "", errors.New("Invalid VAPID token")
+		return "", errors.New("invalid VAPID token")
 	}
 	var header struct{ Typ, Alg string }
 	var claims struct {
@@ -66,26 +66,26 @@ func checkVAPIDToken(token string, key *ecdsa.PublicKey, origin string, now time
 		Exp      int64
 	}
 	if !decodePart(parts[0], &header) || !decodePart(parts[1], &claims) || header.Alg != "ES256" {
-		return "", errors.New("Invalid VAPID token")
+		return "", errors.New("invalid VAPID token")
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil || len(signature) != 64 {
-		return "", errors.New("Invalid VAPID signature")
+		return "", errors.New("invalid VAPID signature")
 	}
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	if !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
-		return "", errors.New("Invalid VAPID signature")
+		return "", errors.New("invalid VAPID signature")
 	}
 	expires := time.Unix(claims.Exp, 0)
 	switch {
 	case claims.Aud != origin:
-		return "", fmt.Errorf("Invalid VAPID audience: it is to be %s", origin)
+		return "", fmt.Errorf("invalid VAPID audience: it is to be %s", origin)
 	case !expires.After(now):
 		return "", errors.New("VAPID token expired")
 	case expires.Sub(now) > maxVAPIDLife:
 		return "", errors.New("VAPID token expires more than a day from now")
 	case !strings.HasPrefix(claims.Sub, "mailto:") && !strings.HasPrefix(claims.Sub, "https:"):
-		return "", errors.New("Invalid VAPID subject: it is to be a mailto: or an https: URL")
+		return "", errors.New("invalid VAPID subject: it is to be a mailto: or an https: URL")
 	}
 	return claims.Sub, nil
 }

@@ -208,9 +208,10 @@ func pushTypes() []string {
 }
 
 // isDeviceToken takes 32 to 100 bytes of hex: Apple documents the length as variable.
+// isDeviceToken: of the right form, and not the token of nobody.
 func isDeviceToken(s string) bool {
 	_, err := hex.DecodeString(s)
-	return err == nil && len(s) >= 64 && len(s) <= 200
+	return err == nil && len(s) >= 64 && len(s) <= 200 && strings.Trim(s, "0") != ""
 }
 
 func isNumber(s string) bool {

@@ -42,6 +42,7 @@ func TestAPNs_RefusesWithAppleReasons(t *testing.T) {
 		{"no token in path", path("/3/device/"), 400, "MissingDeviceToken"},
 		{"token not hex", path("/3/device/" + strings.Repeat("z", 64)), 400, "BadDeviceToken"},
 		{"token too short", path("/3/device/abcd"), 400, "BadDeviceToken"},
+		{"token of nobody", path("/3/device/" + strings.Repeat("0", 64)), 400, "BadDeviceToken"},
 		{"no authorization", del("authorization"), 403, "MissingProviderToken"},
 		{"basic authorization", set("authorization", "basic abc"), 403, "MissingProviderToken"},
 		{"not a token", set("authorization", "bearer abc"), 403, "InvalidProviderToken"},

@@ -14,18 +14,15 @@ import (
 
 // check prints every problem to stdout. That they were found is its result;
 // that there are any is exit code 3.
-func (c command) check(_ context.Context, p *process, args []string) error {
+func (c command) check(ctx context.Context, p *process, args []string) error {
 	f := c.flags()
 	var from projectFlags
 	from.define(f, true)
 	strict := f.Bool("strict", false, "let warnings fail as well")
-	live := f.Bool("live", false, "not supported yet")
+	live := f.Bool("live", false, "try the credentials of each account at its provider, without a message")
 	verbose := f.Bool("v", false, "print each type's retry schedule")
 	if _, err := c.parse(p, f, args); err != nil {
 		return err
-	}
-	if *live {
-		return wrongUsage("check: -live is not supported yet; leave it out")
 	}
 	pr, err := from.load(p.getenv)
 	if err != nil {
@@ -47,6 +44,11 @@ func (c command) check(_ context.Context, p *process, args []string) error {
 		return &notSo{pr.noPolicy()}
 	case *strict && warnings > 0:
 		return &notSo{fmt.Sprintf("check: %s, and -strict allows none; correct them and check again", count(warnings, "warning"))}
+	}
+	if *live {
+		if failed := pr.Channels.checkLive(ctx, p.stdout); failed > 0 {
+			return &notSo{fmt.Sprintf("check: %s did not pass the provider; the lines above say why", count(failed, "account"))}
+		}
 	}
 	fmt.Fprintf(p.stdout, "ok: %s, %s, %s, %s\n", count(types, "policy"), count(len(pr.templates.All()), "template"),
 		count(pr.accountCount(), "account"), count(warnings, "warning"))

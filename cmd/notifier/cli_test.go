@@ -289,7 +289,6 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		"resume, unknown id":         {[]string{"resume", "-server", s.url, "pau_none"}, 1, "not_found: there is no such pause"},
 		"pauses, too many arguments": {[]string{"pauses", "pau_none"}, 2, "is one argument too many"},
 
-		"check, -live":         {[]string{"check", "-live"}, 2, "-live is not supported yet"},
 		"check, mistakes":      {[]string{"check", "-config", filepath.Join(bad, "bad.yaml")}, 3, "correct them and check again"},
 		"check without policy": {[]string{"check", "-config", empty}, 3, `run "notifier init`},
 	} {

@@ -86,6 +86,10 @@ var graph = map[string]imports{
 		theirs: []string{"github.com/wneessen/go-mail", "github.com/emersion/go-smtp", "github.com/emersion/go-sasl"},
 		tests:  []string{"channels/channelstest", "channels/simulate"},
 	},
+	"channels/sms": {
+		ours:  []string{".", "channels"},
+		tests: []string{"channels/channelstest", "channels/simulate"},
+	},
 	"channels/webhook": {
 		ours:   []string{".", "channels", "templates", "strictyaml"},
 		theirs: []string{"github.com/standard-webhooks/standard-webhooks"},

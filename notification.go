@@ -152,10 +152,12 @@ type DeliveryState struct {
 	State   State  `json:"state"`
 	Reason  Reason `json:"reason"`
 	// PossibleEffects is the number of requests that may have reached the person.
-	PossibleEffects int           `json:"possible_effects"`
-	NextAttemptAt   *time.Time    `json:"next_attempt_at"`
-	CollapseID      string        `json:"collapse_id"`
-	Attempts        []AttemptView `json:"attempts"`
+	PossibleEffects int        `json:"possible_effects"`
+	NextAttemptAt   *time.Time `json:"next_attempt_at"`
+	CollapseID      string     `json:"collapse_id"`
+	// Segments is how many a text message takes; zero for what is none.
+	Segments int           `json:"segments,omitzero"`
+	Attempts []AttemptView `json:"attempts"`
 }
 
 // AttemptView is one attempt in a delivery's timeline.
@@ -176,3 +178,15 @@ type AttemptView struct {
 // Content is what a channel sends: the rendered message as one JSON object,
 // made once at acceptance. Its shape is the channel's own.
 type Content = json.RawMessage
+
+// Segments is how many segments a text message takes, as its content says;
+// zero on any other channel, and when the content is gone.
+func Segments(ch Channel, c Content) int {
+	var of struct {
+		Segments int `json:"segments"`
+	}
+	if ch != ChannelSMS || len(c) == 0 || json.Unmarshal(c, &of) != nil {
+		return 0
+	}
+	return of.Segments
+}

@@ -133,7 +133,8 @@ func TestPost_HostileJSON(t *testing.T) {
 		{"key of another name", `{"type":"t","recipient":"r","to":{"webpush":[{"endpoint":"https://a","keys":{"p256":"k"}}]}}`, unknown, "to.webpush[0].keys.p256"},
 		{"key is a number", `{"type":"t","recipient":"r","to":{"webpush":[{"endpoint":"https://a","keys":{"auth":1}}]}}`, invalid, "to.webpush[0].keys.auth"},
 		{"same endpoint, other keys", `{"type":"t","recipient":"r","to":{"webpush":[{"endpoint":"https://a"},{"endpoint":"https://a","keys":{"auth":"s"}}]}}`, invalid, "to.webpush[1]"},
-		{"sms", `{"type":"t","recipient":"r","to":{"sms":[{"number":"+1"}]}}`, unsupported, "to.sms"},
+		{"sms without a number", `{"type":"t","recipient":"r","to":{"sms":[{"account":"main"}]}}`, invalid, "to.sms[0].number"},
+		{"sms, field of another channel", `{"type":"t","recipient":"r","to":{"sms":[{"number":"+1","token":"x"}]}}`, unknown, "to.sms[0].token"},
 		{"pigeon", `{"type":"t","recipient":"r","to":{"pigeon":[]}}`, unknown, "to.pigeon"},
 		{"name with a dot", `{"type":"t","recipient":"r","to":{"a.b/c~d":[]}}`, unknown, "to.a.b/c~d"},
 	} {

@@ -130,6 +130,9 @@ func appendDelivery(b []byte, d *notifier.DeliveryState) []byte {
 	o.int("possible_effects", int64(d.PossibleEffects))
 	o.maybe("next_attempt_at", d.NextAttemptAt)
 	o.text("collapse_id", d.CollapseID)
+	if d.Segments != 0 {
+		o.int("segments", int64(d.Segments))
+	}
 	o.name("attempts")
 	o.b = list(o.b, d.Attempts, appendAttempt)
 	return append(o.b, '}')

@@ -17,6 +17,7 @@ const (
 	maxToken     = 512
 	maxMailbox   = 320
 	maxURL       = 2048
+	maxPhone     = 32
 	maxLabel     = 128
 	maxTime      = 64
 )
@@ -144,18 +145,18 @@ func (p *parsed) to(d *decoder) error {
 	return d.members(func(name string) error {
 		ch := notifier.Channel(name)
 		switch ch {
-		case notifier.ChannelAPNs, notifier.ChannelWebPush, notifier.ChannelEmail, notifier.ChannelWebhook:
+		case notifier.ChannelAPNs, notifier.ChannelWebPush, notifier.ChannelEmail, notifier.ChannelSMS, notifier.ChannelWebhook:
 			if d.null() {
 				return nil
 			}
 			return d.items(func() error { return p.address(d, ch) })
-		case notifier.ChannelFCM, notifier.ChannelSMS:
+		case notifier.ChannelFCM:
 			if d.null() {
 				return nil
 			}
 			return d.fault(notifier.CodeUnsupportedField, "the channel %s is not supported yet", name)
 		}
-		return d.fault(notifier.CodeUnknownField, "there is no such channel; allowed are apns, webpush, email, webhook")
+		return d.fault(notifier.CodeUnknownField, "there is no such channel; allowed are apns, webpush, email, sms, webhook")
 	})
 }
 
@@ -220,6 +221,12 @@ func addressMember(d *decoder, ch notifier.Channel, a *notifier.Address, name st
 		return d.text(&a.Value, maxMailbox)
 	case "email.name":
 		return d.text(&a.Name, maxRecipient)
+	case "sms.number":
+		return d.text(&a.Value, maxPhone)
+	case "sms.registered_at":
+		return d.time(&a.RegisteredAt)
+	case "sms.account":
+		return d.text(&a.Account, maxLabel)
 	case "webhook.url":
 		return d.text(&a.Value, maxURL)
 	case "webhook.secret":

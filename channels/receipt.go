@@ -12,7 +12,7 @@ type Receiver interface {
 	// Receipts reads one call of the provider. The url is the public one that
 	// the provider was given, query included. It returns an *notifier.Error:
 	// CodeUnauthenticated when the signature does not hold, CodeInvalid when
-	// the call cannot be read. Receipts that say nothing final are left out.
+	// the call cannot be read. Receipts that say nothing of a message's state are left out.
 	Receipts(url string, header http.Header, body []byte) ([]Receipt, error)
 }
 
@@ -20,7 +20,9 @@ type Receiver interface {
 type Receipt struct {
 	// Delivery is our id, as the message carried it.
 	Delivery notifier.DeliveryID
-	// State is StateDelivered or StateRejected.
+	// State is StateDelivered, StateRejected, or StateSent: the provider took the
+	// message and knows no more yet, which settles an unknown outcome and
+	// changes no other.
 	State notifier.State
 	// Reason is ReasonInvalidAddress, or ReasonRefused, with StateRejected.
 	Reason notifier.Reason

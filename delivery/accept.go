@@ -69,6 +69,7 @@ func (e *Engine) fresh(in *notifier.Intent, stored *notifier.Stored) *notifier.N
 			ID:      notifier.DeliveryID{Notification: stored.ID, Ordinal: uint16(i)},
 			Channel: d.Lane.Channel, Account: d.Lane.Account, Address: d.Address.String(),
 			State: notifier.StatePending, Reason: reason, NextAttemptAt: &due, CollapseID: d.CollapseID,
+			Segments: notifier.Segments(d.Lane.Channel, d.Content),
 			Attempts: []notifier.AttemptView{},
 		}
 	}

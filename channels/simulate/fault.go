@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ const (
 	channelAPNs    = "apns"
 	channelWebPush = "webpush"
 	channelEmail   = "email"
+	channelSMS     = "sms"
 	channelWebhook = "webhook"
 	channelFCM     = "fcm"
 	// channelFCMToken is the token endpoint that goes with fcm. A fault for any
@@ -35,8 +37,8 @@ const (
 	FaultDropBefore FaultKind = "drop_before" // the connection is dropped before the request is read; no log line
 	FaultTruncate   FaultKind = "truncate"    // effect, then the answer is cut
 	FaultStatus     FaultKind = "status"      // Status and Reason, with RetryAfter, as HTML; at the final dot for email
-	FaultDeadToken  FaultKind = "dead_token"  // 410 Unregistered with a timestamp; 404 UNREGISTERED (fcm); 410; 550 5.1.1 to RCPT
-	FaultRedirect   FaultKind = "redirect"    // 307 to another path here (apns, fcm, webpush, webhook)
+	FaultDeadToken  FaultKind = "dead_token"  // 410 Unregistered with a timestamp; 404 UNREGISTERED (fcm); 410; 400 with Reason, such as 21610 (sms; 30005: taken, then undelivered); 550 5.1.1 to RCPT
+	FaultRedirect   FaultKind = "redirect"    // 307 to another path here (apns, fcm, webpush, sms, webhook)
 	FaultRSTStream  FaultKind = "rst_stream"  // RST_STREAM with Code; effect unless REFUSED_STREAM (apns, fcm)
 	FaultGoAway     FaultKind = "goaway"      // GOAWAY, see the GoAway constants (apns, fcm)
 
@@ -45,6 +47,11 @@ const (
 	FaultAcceptThenClose FaultKind = "accept_then_close" // effect, 250, closed (email)
 	FaultSlowDot         FaultKind = "slow_dot"          // effect, 250 after Delay (email)
 	FaultReply           FaultKind = "reply"             // Status and Reason at Stage (email)
+
+	// FaultReceipt takes the message and calls back with the end that Reason
+	// says, after Delay: "undelivered 30003", "failed 30008", "delivered", "sent"
+	// or "queued" and no more, or "none" for no callback at all (sms).
+	FaultReceipt FaultKind = "receipt"
 )
 
 // What Fault.Code may be for FaultGoAway.
@@ -114,7 +121,7 @@ func (f *Fault) check() error {
 	kinds, ok := faultKinds(f.Channel)
 	switch {
 	case !ok:
-		return fmt.Errorf("channel %q: allowed are apns, fcm, fcm_token, webpush, email, webhook or none for all", f.Channel)
+		return fmt.Errorf("channel %q: allowed are apns, fcm, fcm_token, webpush, email, sms, webhook or none for all", f.Channel)
 	case !slices.Contains(kinds, f.Kind):
 		return fmt.Errorf("kind %q: allowed here are %v", f.Kind, kinds)
 	case f.Times < 0:
@@ -131,6 +138,8 @@ func (f *Fault) check() error {
 		return fmt.Errorf("code %q: allowed are graceful_processed, graceful_unprocessed, error", f.Code)
 	case strings.ContainsAny(f.Reason+f.RetryAfter, "\r\n"):
 		return fmt.Errorf("reason and retry_after are one line each")
+	case f.Kind == FaultReceipt && !receiptReason.MatchString(f.Reason):
+		return fmt.Errorf("reason %q: kind receipt needs one such as undelivered 30005, failed 30008, delivered, sent, queued or none", f.Reason)
 	}
 	if f.Kind == FaultRSTStream {
 		if _, ok := errCode(f.Code); !ok {
@@ -140,6 +149,8 @@ func (f *Fault) check() error {
 	return nil
 }
 
+var receiptReason = regexp.MustCompile(`^((undelivered|failed) [1-9][0-9]{4}|delivered|sent|queued|none)$`)
+
 func faultKinds(channel string) ([]FaultKind, bool) {
 	all := []FaultKind{FaultDelay, FaultHang, FaultDropReply, FaultDropBefore, FaultTruncate, FaultStatus, FaultDeadToken}
 	web := append(slices.Clip(all), FaultRedirect)
@@ -147,11 +158,13 @@ func faultKinds(channel string) ([]FaultKind, bool) {
 	mail := []FaultKind{FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply}
 	switch channel {
 	case "":
-		return append(h2, mail...), true
+		return append(append(h2, mail...), FaultReceipt), true
 	case channelAPNs, channelFCM, channelFCMToken:
 		return h2, true
 	case channelWebPush, channelWebhook:
 		return web, true
+	case channelSMS:
+		return append(web, FaultReceipt), true
 	case channelEmail:
 		return append(all, mail...), true
 	}
@@ -180,7 +193,7 @@ func (f *Fault) stage(channel string) string {
 	case FaultCloseBeforeDot:
 		return StageContent
 	case FaultDelay, FaultHang, FaultDropReply, FaultTruncate, FaultStatus, FaultRedirect, FaultRSTStream, FaultGoAway,
-		FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot:
+		FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReceipt:
 	}
 	return StageDot
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -38,6 +39,10 @@ type Files struct {
 	WebPushSeed        string `json:"webpush_seed"`
 	FCMCredentialsFile string `json:"fcm_credentials_file"`
 	FCMProject         string `json:"fcm_project"`
+
+	TwilioAccountSID string `json:"twilio_account_sid"`
+	TwilioAuthToken  string `json:"twilio_auth_token"`
+	TwilioFrom       string `json:"twilio_from"`
 
 	WebhookSecret string `json:"webhook_secret"`
 	SMTPUser      string `json:"smtp_user"`
@@ -94,6 +99,9 @@ func (f Files) complete(dir string, cfg Config) (Files, error) {
 		}
 		f.FCMCredentialsFile, f.FCMProject = accountName, fcmProject
 	}
+	if f.TwilioAccountSID == "" {
+		f.makeTwilio()
+	}
 	if f == had {
 		return readFiles(dir)
 	}
@@ -147,6 +155,12 @@ func (f *Files) makeWebPush() error {
 	f.VAPIDPublicKey = base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes())
 	f.WebPushSeed = base64.RawURLEncoding.EncodeToString(randomBytes(32))
 	return nil
+}
+
+// makeTwilio makes the account of the simulated Twilio.
+func (f *Files) makeTwilio() {
+	f.TwilioAccountSID, f.TwilioAuthToken = "AC"+hex.EncodeToString(randomBytes(16)), hex.EncodeToString(randomBytes(16))
+	f.TwilioFrom = twilioFrom
 }
 
 func (f Files) apnsPublicKey() (*ecdsa.PublicKey, error) {

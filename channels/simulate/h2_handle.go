@@ -77,7 +77,7 @@ func (c *h2Conn) fail(p *push, e *Entry, a *answer) {
 		c.log(e, p, a, func(w *h2Writer) error { return w.reset(p.id, code) })
 	case FaultGoAway:
 		c.goAway(p, e, a)
-	case FaultDropBefore, FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply:
+	case FaultDropBefore, FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply, FaultReceipt:
 		c.log(e, p, a, drop) // drop_before struck at the headers; the rest is of mail
 	}
 }
@@ -117,7 +117,7 @@ func (f *Fault) httpAnswer(ok *answer) *answer {
 	case FaultRedirect:
 		return &answer{status: 307, id: ok.id, location: "/redirected"}
 	case FaultStatus, FaultDelay, FaultHang, FaultDropReply, FaultDropBefore, FaultTruncate, FaultRSTStream, FaultGoAway,
-		FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply:
+		FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply, FaultReceipt:
 	}
 	return &answer{status: f.Status, id: ok.id, reason: f.Reason, retryAfter: f.RetryAfter, html: f.HTML}
 }

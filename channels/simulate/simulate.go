@@ -1,7 +1,8 @@
 // Package simulate is the providers' side of the channels: APNs over HTTP/2,
 // FCM with its token endpoint, a Web Push service with its browsers, a mail
-// server and a webhook receiver, as strict as the real ones about headers,
-// sizes, tokens and authentication, with faults that can be switched on.
+// server, Twilio's messages and a webhook receiver, as strict as the real ones
+// about headers, sizes, tokens and authentication, with faults that can be
+// switched on.
 //
 // What a provider received whole is one line in its log, written before it
 // answers: the log, not a counter in memory, is the oracle for how often a
@@ -41,7 +42,8 @@ type Config struct {
 	// Dir holds keys, certificates and the log. Init fills it when it is empty.
 	Dir string
 	// APNs, SMTP and HTTP are listen addresses on loopback; empty means any
-	// free port. HTTP has the webhook receiver and the control endpoints.
+	// free port. HTTP has the webhook receiver, the push service, Twilio's API and
+	// the control endpoints.
 	// FCM has the OAuth token endpoint too.
 	APNs, SMTP, HTTP, FCM string
 	// Seed makes faults with a probability repeatable.
@@ -230,7 +232,7 @@ func (s *Server) FCMURL() string { return "https://" + s.fcmL.Addr().String() }
 // SMTPAddr is the host and port of the mail server.
 func (s *Server) SMTPAddr() string { return s.smtpL.Addr().String() }
 
-// HTTPURL is the base URL of webhook receiver and control endpoints.
+// HTTPURL is the base URL of Twilio's API, webhook receiver and control endpoints.
 func (s *Server) HTTPURL() string { return "http://" + s.httpL.Addr().String() }
 
 // CAFile is the certificate authority that signed the simulator's certificates.

@@ -21,8 +21,8 @@ const (
 	maxFaults  = 1 << 20
 )
 
-// newWebServer is the plain listener: the push service under its path, the
-// control endpoints, and the webhook receiver everywhere else.
+// newWebServer is the plain listener: push service and Twilio's API under their
+// paths, the control endpoints, and the webhook receiver everywhere else.
 func newWebServer(s *Server) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_simulate/faults", s.getFaults)
@@ -33,6 +33,7 @@ func newWebServer(s *Server) *http.Server {
 	mux.HandleFunc("DELETE /_simulate/webpush/subscriptions/{token}", s.unsubscribe)
 	mux.HandleFunc("/_simulate/", http.NotFound)
 	mux.HandleFunc(pushPath+"{token}", s.webPush)
+	mux.Handle(twilioPath, newTwilioServer(s))
 	mux.HandleFunc("/", s.webhook)
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16}
 }
@@ -212,7 +213,7 @@ func (s *Server) failHTTP(w http.ResponseWriter, r *http.Request, e *Entry, f *F
 			return
 		}
 	case FaultDropReply, FaultDropBefore, FaultRSTStream, FaultGoAway,
-		FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply:
+		FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply, FaultReceipt:
 		e.Answer = "none"
 		_ = s.journal.write(e) // dropped either way
 	}

@@ -69,6 +69,9 @@ func (p *project) renderChannel(w io.Writer, ch *policy.Channel, data map[string
 		return errors.New(withAdvice(err))
 	}
 	fmt.Fprintf(w, "%s, %d bytes, from %s\n", ch.Channel, len(content), t.File)
+	if n := notifier.Segments(ch.Channel, content); n > 0 {
+		fmt.Fprintf(w, "  segments: %d\n", n)
+	}
 	if collapse != "" {
 		fmt.Fprintf(w, "  collapse id: %s\n", printable(collapse))
 	}

@@ -16,7 +16,7 @@ func (c command) simulate(ctx context.Context, p *process, args []string) (err e
 	f.StringVar(&cfg.Dir, "dir", "", "the `DIR` of keys, certificates and the log; what is missing is made")
 	f.StringVar(&cfg.APNs, "apns", simulate.DefaultAPNs, "the `address` for APNs")
 	f.StringVar(&cfg.SMTP, "smtp", simulate.DefaultSMTP, "the `address` for mail")
-	f.StringVar(&cfg.HTTP, "http", simulate.DefaultHTTP, "the `address` for web push, webhooks and control")
+	f.StringVar(&cfg.HTTP, "http", simulate.DefaultHTTP, "the `address` for web push, text messages, webhooks and control")
 	faults := f.String("faults", "", "a JSON `FILE` of what goes wrong")
 	if _, err := c.parse(p, f, args); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (c command) simulate(ctx context.Context, p *process, args []string) (err e
 		}
 	}()
 	s.SetFaults(list)
-	fmt.Fprintf(p.stdout, "apns     %s\nwebpush  %s\nemail    %s\nwebhook  %s\nlog      %s\n", s.APNsURL(), s.HTTPURL(), s.SMTPAddr(), s.HTTPURL(), filepath.Join(cfg.Dir, simulate.LogName))
+	fmt.Fprintf(p.stdout, "apns     %s\nwebpush  %s\nemail    %s\nsms      %s\nwebhook  %s\nlog      %s\n", s.APNsURL(), s.HTTPURL(), s.SMTPAddr(), s.HTTPURL(), s.HTTPURL(), filepath.Join(cfg.Dir, simulate.LogName))
 	<-ctx.Done()
 	return nil
 }

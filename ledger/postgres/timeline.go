@@ -64,17 +64,18 @@ func (t *timeline) at(ch int) (*notifier.DeliveryState, error) {
 }
 
 func (t *timeline) facts(ctx context.Context) error {
-	const facts = `SELECT l.channel, l.account, d.address, d.collapse_id, d.effect_key FROM delivery d JOIN lane l ON l.id = d.lane
+	const facts = `SELECT l.channel, l.account, d.address, d.collapse_id, d.effect_key, CASE WHEN l.channel = 'sms' THEN d.content END FROM delivery d JOIN lane l ON l.id = d.lane
 		WHERE d.nid = $1 ORDER BY d.ch`
 	var d notifier.DeliveryState
-	var address, collapse, effect []byte
-	return t.each(ctx, facts, []any{&d.Channel, &d.Account, &address, &collapse, &effect}, func() error {
+	var address, collapse, effect, content []byte
+	return t.each(ctx, facts, []any{&d.Channel, &d.Account, &address, &collapse, &effect, &content}, func() error {
 		var f fact
 		if err := f.unpack(address, collapse, effect); err != nil {
 			return err
 		}
 		d.ID = notifier.DeliveryID{Notification: t.n.ID, Ordinal: uint16(len(t.n.Deliveries))}
 		d.Address, d.CollapseID, d.Attempts = f.Address.String(), f.CollapseID, []notifier.AttemptView{}
+		d.Segments = notifier.Segments(d.Channel, content)
 		t.n.Deliveries = append(t.n.Deliveries, d)
 		return nil
 	})

@@ -55,16 +55,17 @@ func (t *timeline) at(ch int) (*notifier.DeliveryState, error) {
 }
 
 func (t *timeline) facts(ctx context.Context, first, deliveries int64) error {
-	const facts = `SELECT l.channel, l.account, d.address, d.collapse_id FROM delivery d CROSS JOIN lane l ON l.id = d.lane
+	const facts = `SELECT l.channel, l.account, d.address, d.collapse_id, CASE WHEN l.channel = 'sms' THEN d.content END FROM delivery d CROSS JOIN lane l ON l.id = d.lane
 		WHERE d.d >= ? AND d.d < ? ORDER BY d.d`
 	t.n.Deliveries = make([]notifier.DeliveryState, 0, deliveries)
 	return query(ctx, t.tx, facts, func(scan func(...any) error) error {
 		var (
 			d       notifier.DeliveryState
 			address string
+			content []byte
 			a       notifier.Address
 		)
-		if err := scan(&d.Channel, &d.Account, &address, &d.CollapseID); err != nil {
+		if err := scan(&d.Channel, &d.Account, &address, &d.CollapseID, &content); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(address), &a); err != nil {
@@ -72,6 +73,7 @@ func (t *timeline) facts(ctx context.Context, first, deliveries int64) error {
 		}
 		d.ID = notifier.DeliveryID{Notification: t.n.ID, Ordinal: uint16(len(t.n.Deliveries))}
 		d.Address, d.Attempts = a.String(), []notifier.AttemptView{}
+		d.Segments = notifier.Segments(d.Channel, content)
 		t.n.Deliveries = append(t.n.Deliveries, d)
 		return nil
 	}, first, first+deliveries)

@@ -121,7 +121,7 @@ func (h http1) fail(w http.ResponseWriter, r *http.Request, p *push, e *Entry, a
 		case <-h.srv.done:
 		}
 	case FaultDropReply, FaultDropBefore, FaultRSTStream, FaultGoAway,
-		FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply:
+		FaultCloseBeforeDot, FaultCloseAfterDot, FaultAcceptThenClose, FaultSlowDot, FaultReply, FaultReceipt:
 		e.Answer = "none"
 		h.log(p, e, a)
 	}

@@ -155,6 +155,28 @@ func TestPlaintext(t *testing.T) {
 	}
 }
 
+// Whatever stands in the fields, the object has the names that it is to have.
+func TestPlaintext_HostileFields(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{`","id":"x","tag":"y`, "a\r\nTopic: b", "a\x00b", "\u2028\u2029\u0085", "{{.secret}}", "<b>&amp;</b>", "%s%0d%0a${x}", `\`, `}`} {
+		content, err := Kind{}.Prepare(map[string]any{"title": s, "body": s, "data": map[string]any{s: s}})
+		if err != nil {
+			t.Errorf("%q: %v", s, err)
+			continue
+		}
+		d := &notifier.Delivery{Content: content, EffectKey: notifier.Child("a"), CollapseID: s}
+		text, ok := plaintext(d)
+		var got map[string]any
+		if err := json.Unmarshal(text, &got); err != nil || !ok {
+			t.Errorf("%q: %s is no push: %v", s, text, err)
+		}
+		want := map[string]any{"title": s, "body": s, "data": map[string]any{s: s}, "id": notifier.UUID(d.EffectKey), "tag": topic(d)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", s, diff)
+		}
+	}
+}
+
 // The limit is met to the byte, whatever the letters are.
 func TestKind_PrepareLimit(t *testing.T) {
 	t.Parallel()

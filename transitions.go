@@ -159,7 +159,26 @@ const (
 	EvidenceLate EvidenceKind = "late"
 	// EvidenceLateUnsent is such an owner's proof that it sent nothing.
 	EvidenceLateUnsent EvidenceKind = "late_unsent"
+	// EvidenceLookup is the provider's word, when asked, that it has the message.
+	EvidenceLookup EvidenceKind = "lookup"
+	// EvidenceLookupNone says that the provider was asked and knew of none. It
+	// proves nothing, and nobody asks again.
+	EvidenceLookupNone EvidenceKind = "lookup_none"
 )
+
+// Settles reports whether evidence says that an unknown delivery was sent.
+func (e Evidence) Settles() bool {
+	return (e.Kind == EvidenceLate || e.Kind == EvidenceLookup) && e.Attempt.Outcome == OutcomeSent
+}
+
+// Unsettled is a delivery that ended unknown, whose policy has the provider
+// asked and whose provider has not been asked to the end.
+type Unsettled struct {
+	Delivery
+	// Fence is that of the attempt with which it ended.
+	Fence      int64
+	FinishedAt time.Time
+}
 
 // Evidence is word of an attempt that came after its outcome was decided. It
 // is kept and changes no outcome row.

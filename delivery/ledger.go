@@ -82,6 +82,14 @@ type Pauser interface {
 	Pauses(ctx context.Context) ([]notifier.Pause, error)
 }
 
+// Finder finds what the provider is to be asked about.
+type Finder interface {
+	// Unsettled returns up to limit deliveries that ended unknown at since or
+	// later, whose terms say UnknownLookup, and about which no evidence says
+	// that they were sent, or that the provider was asked.
+	Unsettled(ctx context.Context, since time.Time, limit int) ([]notifier.Unsettled, error)
+}
+
 // Reader reads the ledger for people and programs.
 type Reader interface {
 	// Notification returns a tenant's notification with all its deliveries and

@@ -34,6 +34,7 @@ type Ledger interface {
 	ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error)
 	Backlog(ctx context.Context) ([]notifier.Backlog, error)
 	Unknowns(ctx context.Context) ([]notifier.Unknowns, error)
+	Unsettled(ctx context.Context, since time.Time, limit int) ([]notifier.Unsettled, error)
 	Check(ctx context.Context) []string
 }
 
@@ -90,6 +91,7 @@ func Run(t *testing.T, open Open) {
 		{"T10 expire", expireRows},
 		{"pause", pauseRows},
 		{"evidence", evidenceRows},
+		{"unsettled", unsettledRows},
 		{"spent", spentRows},
 		{"read", readRows},
 		{"property", propertyRows},

@@ -102,7 +102,7 @@ func (r *attemptRow) add(d *notifier.DeliveryState) {
 
 // evidence adds the late word of owners that had been fenced off.
 func (t *timeline) evidence(ctx context.Context) error {
-	const late = `SELECT ch, fence, owner, outcome, reason, provider_status, provider_id, started_at, at, kind FROM evidence WHERE nid = $1 ORDER BY at`
+	const late = `SELECT ch, fence, owner, outcome, reason, provider_status, provider_id, started_at, at, kind FROM evidence WHERE nid = $1 AND kind <> 'lookup_none' ORDER BY at`
 	r := attemptRow{view: notifier.AttemptView{Late: true}}
 	var kind notifier.EvidenceKind
 	return t.each(ctx, late, r.columns(&kind), func() error {
@@ -175,7 +175,7 @@ func (t *timeline) outcomes(ctx context.Context) error {
 
 func (t *timeline) sentAfterAll(ch int) bool {
 	for k, e := range t.settled {
-		if k.ch == ch && e.Kind == notifier.EvidenceLate && e.Attempt.Outcome == notifier.OutcomeSent {
+		if k.ch == ch && e.Settles() {
 			return true
 		}
 	}

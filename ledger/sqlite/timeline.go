@@ -82,7 +82,7 @@ func (t *timeline) facts(ctx context.Context, first, deliveries int64) error {
 // evidence adds the late word of owners that had been fenced off.
 func (t *timeline) evidence(ctx context.Context) error {
 	const late = `SELECT ch, fence, owner, kind, outcome, reason, provider_status, provider_id, started_at, at
-		FROM evidence WHERE nid = ? ORDER BY at`
+		FROM evidence WHERE nid = ? AND kind <> 'lookup_none' ORDER BY at`
 	return query(ctx, t.tx, late, func(scan func(...any) error) error {
 		k, v := attemptKey{}, notifier.AttemptView{Late: true}
 		var kind notifier.EvidenceKind
@@ -174,7 +174,7 @@ func (t *timeline) outcomes(ctx context.Context) error {
 
 func (t *timeline) sentAfterAll(ch int) bool {
 	for k, e := range t.settled {
-		if k.ch == ch && e.Kind == notifier.EvidenceLate && e.Attempt.Outcome == notifier.OutcomeSent {
+		if k.ch == ch && e.Settles() {
 			return true
 		}
 	}

@@ -83,6 +83,8 @@ func TestCheckFaults_SaysWhatIsAllowed(t *testing.T) {
 		"stage":        {Fault{Kind: FaultReply, Status: 451, Stage: "helo"}, `stage "helo"`},
 		"rst code":     {Fault{Kind: FaultRSTStream, Code: "OOPS"}, `code "OOPS"`},
 		"goaway code":  {Fault{Kind: FaultGoAway, Code: "slow"}, `code "slow"`},
+		"receipt":      {Fault{Channel: "sms", Kind: FaultReceipt, Reason: "lost"}, "such as undelivered 30005"},
+		"sms's kind":   {Fault{Channel: "webhook", Kind: FaultReceipt, Reason: "none"}, `kind "receipt"`},
 		"reason lines": {Fault{Kind: FaultStatus, Status: 500, Reason: "a\r\nb"}, "one line"},
 	} {
 		err := CheckFaults([]Fault{tt.fault})

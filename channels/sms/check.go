@@ -22,7 +22,7 @@ func (s *Sender) Check(ctx context.Context) error {
 	case errors.As(err, &refused) && refused.Reason == notifier.ReasonBadCredentials:
 		return fmt.Errorf("%w: account_sid and auth_token do not go together, or the token was replaced", err)
 	case err != nil:
-		return fmt.Errorf("ask for the account: %w", err)
+		return err
 	case account.Status != "active":
 		return fmt.Errorf("the account is %q, not active: it cannot send", channels.ShortStatus(account.Status))
 	}

@@ -126,7 +126,7 @@ func (s *Sender) get(ctx context.Context, from string, into any) error {
 	switch {
 	case a == nil:
 		// The error of the client has the URL in it, with the number.
-		return errors.New(channels.TransportResult(err, g).ProviderStatus)
+		return &statusError{channels.TransportResult(err, g)}
 	case a.Status != http.StatusOK:
 		return &statusError{read(a, time.Now())}
 	case a.Err != nil:
@@ -138,8 +138,8 @@ func (s *Sender) get(ctx context.Context, from string, into any) error {
 	return nil
 }
 
-// statusError is an answer that was not the resource.
+// statusError is an answer that was not the resource, or that there was none.
 type statusError struct{ channels.Result }
 
-// Error is the provider's status and error code.
-func (e *statusError) Error() string { return "the provider answered " + e.ProviderStatus }
+// Error is why, and the provider's status with its error code.
+func (e *statusError) Error() string { return string(e.Reason) + ": " + e.ProviderStatus }

@@ -97,6 +97,13 @@ email, 231 bytes, from ../../examples/templates/order_shipped/email.yaml
     "text": "Your order 42 left our warehouse with DHL & Sons.\n",
     "html": "<p>Your order <b>42</b> left our warehouse with DHL &amp; Sons.</p>\n"
   }
+sms, 80 bytes, from ../../examples/templates/order_shipped/sms.yaml
+  segments: 1
+  {
+    "text": "Order 42: DHL & Sons has your parcel.",
+    "encoding": "GSM-7",
+    "segments": 1
+  }
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("render (-want +got):\n%s", diff)

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -25,6 +26,21 @@ var readRows = []row{
 		})
 		if strings.Contains(w.read(id).Deliveries[0].Address, in.Deliveries[0].Address.Value) {
 			w.Error("the address is readable")
+		}
+	}},
+	{"a text message says how many segments it takes, and nothing else does", func(w *world) {
+		in := w.intent("k", sendFirst, 2)
+		in.Deliveries[1].Lane.Channel = notifier.ChannelSMS
+		for i := range in.Deliveries {
+			in.Deliveries[i].Content = json.RawMessage(`{"text":"a","encoding":"GSM-7","segments":3}`)
+		}
+		id := w.accept(in)[0].ID
+		if d := w.read(id).Deliveries; d[0].Segments != 0 || d[1].Segments != 3 {
+			w.Errorf("got %d and %d segments, want 0 and 3", d[0].Segments, d[1].Segments)
+		}
+		w.lease(2, me)
+		if d := w.read(id).Deliveries; d[1].Segments != 3 {
+			w.Errorf("leased: got %d segments, want 3", d[1].Segments)
 		}
 	}},
 	{"by key it is the same", func(w *world) {

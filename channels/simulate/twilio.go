@@ -152,16 +152,20 @@ func (t *twilioServer) record(e *Entry, m *text) bool {
 // answer records and answers. Without the line the connection is dropped.
 func (t *twilioServer) answer(w http.ResponseWriter, r *http.Request, e *Entry, m *text, a *answer) {
 	e.Answer = a.String()
-	if !t.record(e, m) {
-		panic(http.ErrAbortHandler)
-	}
 	if a.status/100 != 2 {
+		if !t.record(e, m) {
+			panic(http.ErrAbortHandler)
+		}
 		t.reply(w, r, a)
 		return
 	}
+	made := t.json(m) // as it is now: queued
+	if !t.record(e, m) || m.late > 0 && !t.s.sleep(m.late) {
+		panic(http.ErrAbortHandler)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
-	_, _ = w.Write(t.json(m)) // the sender may be gone
+	_, _ = w.Write(made) // the sender may be gone
 }
 
 // reply is an answer that makes no message.
@@ -196,12 +200,8 @@ func (t *twilioServer) fail(w http.ResponseWriter, r *http.Request, e *Entry, m 
 		t.answer(w, r, e, m, &answer{status: 201})
 		return
 	case FaultDelay:
-		if !t.record(e, m) || !t.s.sleep(f.Delay) {
-			break
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write(t.json(m))
+		m.late = f.Delay
+		t.answer(w, r, e, m, &answer{status: 201})
 		return
 	case FaultHang:
 		if e.Answer = "none"; t.record(e, m) {

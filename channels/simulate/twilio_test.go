@@ -66,7 +66,7 @@ func TestTwilio_AcceptsAMessage(t *testing.T) {
 	if created, err := time.Parse(time.RFC1123Z, m.Created); err != nil || time.Since(created) > time.Hour {
 		t.Errorf("date_created %q: %v", m.Created, err)
 	}
-	if len(m.SID) != 34 || !strings.HasPrefix(m.SID, "SM") || m.To != "+15555550100" || m.Body != "Hello 🎉" || m.Segments != "1" || m.Direction != "outbound-api" {
+	if len(m.SID) != 34 || !strings.HasPrefix(m.SID, "SM") || m.To != "+15555550100" || m.Body != "Hello 🎉" || m.Segments != "1" || m.Status != "queued" || m.Direction != "outbound-api" {
 		t.Errorf("got %+v", m)
 	}
 	e := only(t, s)

@@ -79,8 +79,8 @@ type text struct {
 	// a status with an error code, or "none" for one without callbacks.
 	status, ending string
 	code           int
-	// wait is how long the callbacks wait.
-	wait time.Duration
+	// late is how long the answer is held back, wait how long the callbacks are.
+	late, wait time.Duration
 }
 
 var (

@@ -53,6 +53,7 @@ type Ledger interface {
 	Settler
 	Sweeper
 	Pauser
+	Finder
 	Reader
 }
 
@@ -86,6 +87,8 @@ type Config struct {
 	// Registerer takes the metrics; nil: they are kept nowhere.
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
+
+	looks lookTimes
 }
 
 // Engine runs the deliveries of one process. Make it with New, start it with Run.
@@ -165,6 +168,9 @@ const (
 
 // New makes an engine. It starts nothing.
 func New(cfg Config) (*Engine, error) {
+	if cfg.looks == (lookTimes{}) {
+		cfg.looks = lookTimes{lookAfter, lookAgain, lookEvery}
+	}
 	if cfg.Drain == 0 {
 		cfg.Drain = 20 * time.Second
 	}
@@ -244,6 +250,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	loops.Go(func() { e.pollLoop(ctx) })
 	loops.Go(func() { e.storeLoop(ctx) })
 	loops.Go(func() { e.debtLoop(ctx) })
+	loops.Go(func() { e.lookLoop(ctx) })
 	for _, a := range e.accounts {
 		loops.Go(func() { e.dispatch(ctx, a) })
 	}

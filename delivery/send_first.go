@@ -18,6 +18,10 @@ func (w *work) sendFirst(ctx context.Context) {
 		return
 	}
 	// Stop here: the same; the claim ends with its time.
+	if w.found(ctx) {
+		return
+	}
+	// Stop here: the same, and the provider is asked again.
 	if !w.spend(ctx) {
 		return
 	}

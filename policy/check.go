@@ -65,7 +65,7 @@ func (c *checker) order() {
 	switch c.Order {
 	case notifier.OrderClaimFirst:
 		if c.Unknown == notifier.UnknownResend {
-			c.bad(at("unknown"), "resend is not allowed under claim_first: it would be a second effect; allowed: stop")
+			c.bad(at("unknown"), "resend is not allowed under claim_first: it would be a second effect; allowed: stop, lookup")
 		}
 	case notifier.OrderSendFirst:
 		if c.ExpiresAfter == 0 && !c.written("expires_after") {
@@ -217,9 +217,7 @@ func (c *checker) notYet() {
 		c.bad(at("route"), "%q is not a route; allowed: all", c.Route)
 	}
 	switch c.Unknown {
-	case notifier.UnknownStop, notifier.UnknownResend, "":
-	case notifier.UnknownLookup:
-		c.bad(at("unknown"), "lookup is not supported yet; allowed: %s", strings.Join(c.unknownRules(), ", "))
+	case notifier.UnknownStop, notifier.UnknownResend, notifier.UnknownLookup, "":
 	default:
 		c.bad(at("unknown"), "%q is not a rule; allowed: %s", c.Unknown, strings.Join(c.unknownRules(), ", "))
 	}
@@ -233,7 +231,7 @@ func (c *checker) notYet() {
 
 func (c *checker) unknownRules() []string {
 	if c.Order == notifier.OrderSendFirst {
-		return []string{"resend", "stop"}
+		return []string{"resend", "lookup", "stop"}
 	}
-	return []string{"stop"}
+	return []string{"stop", "lookup"}
 }

@@ -36,7 +36,7 @@ leese: 5m
 	fmt.Println(set.Types(), p.Order, id)
 	fmt.Println(p.CheckData(map[string]any{}))
 	// Output:
-	// policies/weekly_digest.yaml:4: unknown: resend is not allowed under claim_first: it would be a second effect; allowed: stop
+	// policies/weekly_digest.yaml:4: unknown: resend is not allowed under claim_first: it would be a second effect; allowed: stop, lookup
 	// policies/weekly_digest.yaml:5: unknown field "leese"; allowed: order, description, channels, route, data, lease, dedupe_window, expires_after, unknown, redis_down, tombstone, retry, caps, quiet_hours, priority, unsubscribe
 	// [order_shipped weekly_digest] send_first order-42
 	// data.order_id: the type order_shipped requires this datum

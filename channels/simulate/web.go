@@ -31,6 +31,7 @@ func newWebServer(s *Server) *http.Server {
 	mux.HandleFunc("GET /_simulate/inbox", s.getInbox)
 	mux.HandleFunc("POST /_simulate/webpush/subscribe", s.subscribe)
 	mux.HandleFunc("DELETE /_simulate/webpush/subscriptions/{token}", s.unsubscribe)
+	mux.HandleFunc("GET /_simulate/webhooks/{id}", s.webhookReceived)
 	mux.HandleFunc("/_simulate/", http.NotFound)
 	mux.HandleFunc(pushPath+"{token}", s.webPush)
 	mux.Handle(twilioPath, newTwilioServer(s))
@@ -127,6 +128,28 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.answerHTTP(w, e, &answer{status: 200}, writeWebhook)
+}
+
+// webhookReceived tells a sender that asks, signed as its webhooks are, whether
+// the receiver has one by its webhook-id.
+func (s *Server) webhookReceived(w http.ResponseWriter, r *http.Request) {
+	hook, err := standardwebhooks.NewWebhook(s.files.WebhookSecret)
+	if err != nil || hook.Verify(nil, r.Header) != nil {
+		http.Error(w, "the signature does not hold", http.StatusUnauthorized)
+		return
+	}
+	entries, err := ReadLog(s.journal.path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	for i := range entries {
+		if e := &entries[i]; e.Channel == channelWebhook && e.EffectKey == r.PathValue("id") && e.TookEffect {
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+	}
+	http.NotFound(w, r)
 }
 
 // checkWebhook returns the refusal of a call that is not a well-signed POST

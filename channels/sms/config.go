@@ -43,6 +43,9 @@ var (
 	authToken   = regexp.MustCompile(`^[!-~]{1,128}$`)
 )
 
+// LooksUp reports that the provider can be asked what it has.
+func (Config) LooksUp() bool { return true }
+
 // Validate returns everything that is wrong with the fields. No message holds
 // the token.
 func (c Config) Validate() []*channels.FieldError {

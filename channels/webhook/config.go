@@ -26,7 +26,14 @@ type Config struct {
 	// Secrets are the secrets by name, each whsec_ and base64. Where there are
 	// several under one name, for the time of a rotation, each signs.
 	Secrets map[string][]string `yaml:"secrets"`
+
+	// LookupURL is where a receiver can be asked whether it has a message; {id}
+	// in it stands for the webhook-id. Empty: nobody can be asked.
+	LookupURL string `yaml:"lookup_url"`
 }
+
+// LooksUp reports whether the receiver can be asked what it has.
+func (c Config) LooksUp() bool { return c.LookupURL != "" }
 
 // Validate returns everything that is wrong with the fields. No message holds
 // a secret.
@@ -37,6 +44,9 @@ func (c Config) Validate() []*channels.FieldError {
 	}
 	if u, err := url.Parse(c.Endpoint); err == nil && strings.Trim(u.Path, "/") != "" {
 		wrong = append(wrong, channels.Wrong("endpoint", "%q has a path; the path is the address's own", c.Endpoint))
+	}
+	if e := c.checkLookup(); e != nil {
+		wrong = append(wrong, e)
 	}
 	if len(c.Secrets[defaultSecret]) == 0 {
 		wrong = append(wrong, channels.Wrong("secrets.default", "is required: a list of secrets such as whsec_…, for addresses that name none"))
@@ -52,6 +62,25 @@ func (c Config) Validate() []*channels.FieldError {
 		}
 	}
 	return wrong
+}
+
+// checkLookup returns what is wrong with LookupURL, or nil.
+func (c Config) checkLookup() *channels.FieldError {
+	if c.LookupURL == "" {
+		return nil
+	}
+	u, err := url.Parse(strings.ReplaceAll(c.LookupURL, idPlace, "id"))
+	switch {
+	case err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		return channels.Wrong("lookup_url", "is not a URL; allowed is https://host/path/%s", idPlace)
+	case !strings.Contains(c.LookupURL, idPlace):
+		return channels.Wrong("lookup_url", "has no place for the id; allowed is https://host/path/%s", idPlace)
+	case u.User != nil || u.Fragment != "":
+		return channels.Wrong("lookup_url", "has a user or a fragment; leave them out")
+	case u.Scheme == "http" && !c.AllowPrivate:
+		return channels.Wrong("lookup_url", "is without TLS; that needs allow_private: true")
+	}
+	return nil
 }
 
 func decodeSecret(s string) ([]byte, error) {

@@ -26,8 +26,9 @@ type Sender struct {
 	keys   map[string][][]byte
 	// via takes the place of every address's scheme and host on the way out;
 	// the Host header keeps the address's own. nil: none.
-	via   *url.URL
-	plain bool
+	via    *url.URL
+	plain  bool
+	lookup string
 }
 
 // New returns the account's sender. It connects to nothing.
@@ -43,7 +44,7 @@ func New(cfg Config) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{client: hc, keys: keys, plain: cfg.AllowPrivate}
+	s := &Sender{client: hc, keys: keys, plain: cfg.AllowPrivate, lookup: cfg.LookupURL}
 	if cfg.Endpoint != "" {
 		if s.via, err = url.Parse(cfg.Endpoint); err != nil {
 			return nil, fmt.Errorf("read the endpoint: %w", err)

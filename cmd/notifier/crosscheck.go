@@ -85,6 +85,15 @@ func (c *crossChecker) account(p *policy.Policy, i int, w wired) {
 	case ch.Account != "" && !slices.Contains(names, ch.Account):
 		c.found = append(c.found, p.Problem(at("channels", i, "account"), "channels[%d].account: there is no account %q for %s; allowed: %s, or add it under %s",
 			i, ch.Account, ch.Channel, strings.Join(names, ", "), where))
+	default:
+		name := ch.Account
+		if name == "" {
+			name = names[0]
+		}
+		if p.Unknown == notifier.UnknownLookup && !w.accounts[name].looks {
+			c.found = append(c.found, p.Warning(at("unknown"), "unknown: lookup: nobody can be asked what %s.%s has; what is unknown there is left to the order: %s",
+				ch.Channel, name, map[notifier.Order]string{notifier.OrderClaimFirst: "stop", notifier.OrderSendFirst: "resend"}[p.Order]))
+		}
 	}
 }
 

@@ -50,8 +50,10 @@ func (w wired) names() []string { return slices.Sorted(maps.Keys(w.accounts)) }
 
 type account struct {
 	validate func() []*channels.FieldError
-	open     func() (channels.Channel, error)
-	common   channels.AccountConfig
+	// looks says that the account's provider can be asked what it has.
+	looks  bool
+	open   func() (channels.Channel, error)
+	common channels.AccountConfig
 }
 
 func wire[C interface{ Validate() []*channels.FieldError }, S channels.Channel](
@@ -63,9 +65,17 @@ func wire[C interface{ Validate() []*channels.FieldError }, S channels.Channel](
 			validate: c.Validate,
 			open:     func() (channels.Channel, error) { return open(c) },
 			common:   common(c),
+			looks:    looksUp(c),
 		}
 	}
 	return w
+}
+
+// looksUp reports whether a configuration says of its account that its provider
+// can be asked what became of a message.
+func looksUp(c any) bool {
+	l, ok := c.(interface{ LooksUp() bool })
+	return ok && l.LooksUp()
 }
 
 // kinds is what every channel is, by its name.

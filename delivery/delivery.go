@@ -55,6 +55,7 @@ type Ledger interface {
 	Pauser
 	Finder
 	Reader
+	Prober
 }
 
 // Account is one channel's credentials, ready to send, and how many calls it
@@ -132,8 +133,7 @@ type Engine struct {
 	// how long it does not remember what was sent before it lost its data.
 	misset     atomic.Bool
 	blindUntil atomic.Int64
-	// healthy is the instant of the last write that the ledger took.
-	healthy atomic.Int64
+	health     *health
 	// calls is cancelled when draining has taken too long.
 	calls     context.Context
 	stopCalls context.CancelFunc
@@ -185,6 +185,7 @@ func New(cfg Config) (*Engine, error) {
 		owner:    notifier.Owner(rand.Text()),
 		log:      cfg.Log,
 		accounts: map[accountKey]*account{},
+		health:   newHealth(cfg.Ledger, cfg.SoleOwner),
 	}
 	var err error
 	if e.metrics, err = newMetrics(cfg.Registerer, e); err != nil {
@@ -203,23 +204,38 @@ func New(cfg Config) (*Engine, error) {
 			e.accounts[accountKey{ch, name}] = newAccount(ch, name, a)
 		}
 	}
-	e.accepts = newBatcher(acceptBatch, cfg.Ledger.Accept)
+	e.batchWrites()
+	return e, nil
+}
+
+// batchWrites makes the batchers. What they learn of the ledger, health learns.
+func (e *Engine) batchWrites() {
+	e.accepts = newBatcher(acceptBatch, func(ctx context.Context, in []notifier.Intent) ([]notifier.Stored, error) {
+		stored, err := e.cfg.Ledger.Accept(ctx, in)
+		e.health.note(err)
+		return stored, err
+	})
 	e.permits = newBatcher(permitBatch, func(ctx context.Context, p []notifier.Permit) ([]bool, error) {
-		return authorise(ctx, cfg.Ledger, e.owner, p)
+		may, err := authorise(ctx, e.cfg.Ledger, e.owner, p)
+		e.health.doubt(err)
+		return may, err
 	})
 	e.completes = newBatcher(completeBatch, func(ctx context.Context, c []notifier.Completion) ([]notifier.Settled, error) {
-		return cfg.Ledger.Complete(ctx, e.owner, c)
+		settled, err := e.cfg.Ledger.Complete(ctx, e.owner, c)
+		e.health.doubt(err)
+		return settled, err
 	})
 	e.returns = newBatcher(completeBatch, func(ctx context.Context, r []notifier.Return) ([]notifier.Settled, error) {
-		return cfg.Ledger.Return(ctx, e.owner, r)
+		settled, err := e.cfg.Ledger.Return(ctx, e.owner, r)
+		e.health.doubt(err)
+		return settled, err
 	})
 	// A permit is never asked for again: an answer that was lost counts as no.
 	e.accepts.split, e.completes.split, e.returns.split = true, true, true
-	if !cfg.SoleOwner {
+	if !e.cfg.SoleOwner {
 		e.accepts.max = sharedAcceptBatch
 		e.accepts.linger, e.permits.linger, e.completes.linger, e.returns.linger = linger, permitLinger, linger, linger
 	}
-	return e, nil
 }
 
 // Run closes what dead owners left, fills the caps, and delivers until ctx
@@ -245,6 +261,11 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("recover the ledger: %w", err)
 	}
 	var loops sync.WaitGroup
+	// A ledger that takes none now may later: Ready says so until then.
+	if err := e.health.try(ctx); err != nil && ctx.Err() == nil {
+		e.log.Error("try whether the ledger takes writes", "err", err)
+	}
+	loops.Go(func() { e.healthLoop(ctx) })
 	loops.Go(func() { e.sweepLoop(ctx) })
 	loops.Go(func() { e.pauseLoop(ctx) })
 	loops.Go(func() { e.pollLoop(ctx) })
@@ -281,7 +302,7 @@ func (e *Engine) Ready(context.Context) ([]string, error) {
 		return nil, &notifier.Error{Code: notifier.CodeOverloaded, Message: "the server is shutting down"}
 	case !e.started.Load():
 		return nil, &notifier.Error{Code: notifier.CodeOverloaded, Message: "the server is starting"}
-	case time.Since(time.Unix(0, e.healthy.Load())) > 3*sweepEvery+ledgerTimeout:
+	case !e.health.writable():
 		return nil, &notifier.Error{Code: notifier.CodeLedgerUnavailable, Message: "the ledger takes no writes"}
 	}
 	return e.degraded(), nil

@@ -81,7 +81,6 @@ func (e *Engine) sweep(ctx context.Context, all bool) error {
 		if err != nil {
 			return fmt.Errorf("sweep the leases: %w", err)
 		}
-		e.healthy.Store(time.Now().UnixNano())
 		for i := range swept {
 			e.swept(ctx, &swept[i])
 		}
@@ -94,7 +93,6 @@ func (e *Engine) sweep(ctx context.Context, all bool) error {
 		if err != nil {
 			return fmt.Errorf("end what has expired: %w", err)
 		}
-		e.healthy.Store(time.Now().UnixNano())
 		for i := range expired {
 			s := &expired[i]
 			e.finished(s.Type, s.Lane.Channel, s.ID.Notification, s.State, s.Reason)

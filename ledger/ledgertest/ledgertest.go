@@ -35,6 +35,7 @@ type Ledger interface {
 	Backlog(ctx context.Context) ([]notifier.Backlog, error)
 	Unknowns(ctx context.Context) ([]notifier.Unknowns, error)
 	Unsettled(ctx context.Context, since time.Time, limit int) ([]notifier.Unsettled, error)
+	Probe(ctx context.Context) error
 	Check(ctx context.Context) []string
 }
 
@@ -94,6 +95,7 @@ func Run(t *testing.T, open Open) {
 		{"unsettled", unsettledRows},
 		{"spent", spentRows},
 		{"read", readRows},
+		{"probe", probeRows},
 		{"property", propertyRows},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -15,11 +15,13 @@ const (
 	maxRecipient = 255
 	maxLocale    = 35
 	maxToken     = 512
-	maxMailbox   = 320
-	maxURL       = 2048
-	maxPhone     = 32
-	maxLabel     = 128
-	maxTime      = 64
+	// maxRegistration is for FCM's tokens, of which Google promises no length.
+	maxRegistration = 4096
+	maxMailbox      = 320
+	maxURL          = 2048
+	maxPhone        = 32
+	maxLabel        = 128
+	maxTime         = 64
 )
 
 const allowedFields = "type, recipient, to, data, locale, send_at, expires_at, key"
@@ -145,18 +147,13 @@ func (p *parsed) to(d *decoder) error {
 	return d.members(func(name string) error {
 		ch := notifier.Channel(name)
 		switch ch {
-		case notifier.ChannelAPNs, notifier.ChannelWebPush, notifier.ChannelEmail, notifier.ChannelSMS, notifier.ChannelWebhook:
+		case notifier.ChannelAPNs, notifier.ChannelFCM, notifier.ChannelWebPush, notifier.ChannelEmail, notifier.ChannelSMS, notifier.ChannelWebhook:
 			if d.null() {
 				return nil
 			}
 			return d.items(func() error { return p.address(d, ch) })
-		case notifier.ChannelFCM:
-			if d.null() {
-				return nil
-			}
-			return d.fault(notifier.CodeUnsupportedField, "the channel %s is not supported yet", name)
 		}
-		return d.fault(notifier.CodeUnknownField, "there is no such channel; allowed are apns, webpush, email, sms, webhook")
+		return d.fault(notifier.CodeUnknownField, "there is no such channel; allowed are apns, fcm, webpush, email, sms, webhook")
 	})
 }
 
@@ -203,9 +200,11 @@ func addressMember(d *decoder, ch notifier.Channel, a *notifier.Address, name st
 	switch string(ch) + "." + name {
 	case "apns.token":
 		return d.text(&a.Value, maxToken)
-	case "apns.registered_at":
+	case "fcm.token":
+		return d.text(&a.Value, maxRegistration)
+	case "apns.registered_at", "fcm.registered_at":
 		return d.time(&a.RegisteredAt)
-	case "apns.account":
+	case "apns.account", "fcm.account":
 		return d.text(&a.Account, maxLabel)
 	case "webpush.endpoint":
 		return d.text(&a.Value, maxURL)

@@ -100,11 +100,9 @@ func (c *checker) channels(f *file) {
 	for i := range c.Channels {
 		ch := &c.Channels[i]
 		switch ch.Channel {
-		case notifier.ChannelAPNs, notifier.ChannelWebPush, notifier.ChannelEmail, notifier.ChannelSMS, notifier.ChannelWebhook:
-		case notifier.ChannelFCM:
-			c.bad(at("channels", i, "channel"), "%s is not supported yet; allowed: apns, webpush, email, sms, webhook", ch.Channel)
+		case notifier.ChannelAPNs, notifier.ChannelFCM, notifier.ChannelWebPush, notifier.ChannelEmail, notifier.ChannelSMS, notifier.ChannelWebhook:
 		default:
-			c.bad(at("channels", i, "channel"), "%q is not a channel; allowed: apns, webpush, email, sms, webhook", ch.Channel)
+			c.bad(at("channels", i, "channel"), "%q is not a channel; allowed: apns, fcm, webpush, email, sms, webhook", ch.Channel)
 			continue
 		}
 		if seen[ch.Channel] {

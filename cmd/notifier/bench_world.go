@@ -74,7 +74,7 @@ func startWorld(ctx context.Context, s *benchSettings) (w *benchWorld, err error
 		return w, err
 	}
 	const anyPort = "127.0.0.1:0"
-	if w.simulator, err = startChild(ctx, w.dir, "log ", "simulate", "-dir", w.dir, "-apns", anyPort, "-smtp", anyPort, "-http", anyPort); err != nil {
+	if w.simulator, err = startChild(ctx, w.dir, "log ", "simulate", "-dir", w.dir, "-apns", anyPort, "-fcm", anyPort, "-smtp", anyPort, "-http", anyPort); err != nil {
 		return w, err
 	}
 	w.simulator.url = w.simulator.printed("apns ")

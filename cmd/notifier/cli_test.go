@@ -131,6 +131,7 @@ func simulated(t *testing.T) (dir string, sim *simulate.Server) {
 	}
 	made := strings.NewReplacer(
 		simulate.DefaultAPNs, strings.TrimPrefix(sim.APNsURL(), "https://"),
+		simulate.DefaultFCM, strings.TrimPrefix(sim.FCMURL(), "https://"),
 		simulate.DefaultSMTP, sim.SMTPAddr(),
 		simulate.DefaultHTTP, strings.TrimPrefix(sim.HTTPURL(), "http://"),
 		"127.0.0.1:8080", "127.0.0.1:0",
@@ -248,7 +249,7 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		"serve, port taken":              {[]string{"serve", "-config", portTaken}, 1, "address already in use: stop the other process, or set another listen.http"},
 
 		"simulate without a folder": {[]string{"simulate"}, 2, `add -dir and the folder of "notifier init -simulated"`},
-		"simulate, port taken":      {[]string{"simulate", "-dir", t.TempDir(), "-http", taken}, 1, "give another address with -apns, -smtp, -http"},
+		"simulate, port taken":      {[]string{"simulate", "-dir", t.TempDir(), "-http", taken}, 1, "give another address with -apns, -fcm, -smtp, -http"},
 		"simulate, bad faults":      {[]string{"simulate", "-dir", t.TempDir(), "-faults", filepath.Join(bad, "bad.yaml")}, 1, "bad.yaml: read the faults"},
 
 		"render, unknown type":     {[]string{"render", "ordr", "-config", config}, 1, `there is no type "ordr" in ` + filepath.Join(dir, "policies") + "; there are: login_code"},
@@ -262,8 +263,7 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		"send, no address":             {send(map[string]string{"-to": ""}), 1, "add -to channel=address"},
 		"send, missing datum":          {send(map[string]string{"-data": ""}), 1, "add -data order_id=VALUE"},
 		"send, bad address":            {send(map[string]string{"-to": "email=ann"}), 1, "invalid (to.email[0].address)"},
-		"send, unknown channel":        {send(map[string]string{"-to": "pigeon=1"}), 2, `there is no channel "pigeon"; allowed: apns, webpush, email, sms, webhook`},
-		"send, channel to come":        {send(map[string]string{"-to": "fcm=abc"}), 1, "unsupported_field (to.fcm)"},
+		"send, unknown channel":        {send(map[string]string{"-to": "pigeon=1"}), 2, `there is no channel "pigeon"; allowed: apns, fcm, webpush, email, sms, webhook`},
 		"send, datum without =":        {send(map[string]string{"-data": "order_id"}), 2, "write name=value, or @file.json"},
 		"send, file that is no object": {send(map[string]string{"-data": "@" + filepath.Join(bad, "list.json")}), 2, "is not a JSON object such as"},
 		"send, server not there":       {send(map[string]string{"-server": "http://" + closedPort}), 1, `start it with "notifier serve", or name another with -server`},

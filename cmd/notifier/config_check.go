@@ -54,7 +54,6 @@ func (c *configChecker) notYet() {
 		{at("tls", "cert_file"), c.TLS.CertFile}, {at("tls", "key_file"), c.TLS.KeyFile}, {at("tls", "client_ca_file"), c.TLS.ClientCAFile},
 		{at("public_url"), c.PublicURL}, {at("retention", "content"), c.Retention.Content}, {at("seal_keys"), c.SealKeys}, {at("only"), c.Only},
 		{at("tenants"), c.Tenants},
-		{at("channels", "fcm"), c.Channels.FCM},
 	} {
 		if !empty(f.value) {
 			c.bad(f.path, "not supported yet; leave it out")

@@ -54,7 +54,7 @@ func (d *demo) open(ctx context.Context, listen string) (err error) {
 	}
 	d.out.text("notifier, against simulated providers on this machine: nothing here reaches anybody.")
 	const anyPort = "127.0.0.1:0"
-	d.simulator, err = startChild(ctx, d.dir, "log ", "simulate", "-dir", d.dir, "-apns", anyPort, "-smtp", anyPort, "-http", anyPort)
+	d.simulator, err = startChild(ctx, d.dir, "log ", "simulate", "-dir", d.dir, "-apns", anyPort, "-fcm", anyPort, "-smtp", anyPort, "-http", anyPort)
 	if err != nil {
 		return err
 	}
@@ -96,6 +96,7 @@ func (d *demo) configure(listen string) error {
 	var b bytes.Buffer
 	err = t.Execute(&b, settings{Files: keys,
 		APNsAddr: strings.TrimPrefix(d.simulator.printed("apns "), "https://"),
+		FCMAddr:  strings.TrimPrefix(d.simulator.printed("fcm "), "https://"),
 		SMTPAddr: d.simulator.printed("email "),
 		HTTPAddr: strings.TrimPrefix(d.simulator.url, "http://"),
 	})

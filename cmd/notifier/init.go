@@ -76,12 +76,12 @@ func (c command) initialise(_ context.Context, p *process, args []string) error 
 // settings is what the templates of the configurations name.
 type settings struct {
 	simulate.Files
-	APNsAddr, SMTPAddr, HTTPAddr string
+	APNsAddr, FCMAddr, SMTPAddr, HTTPAddr string
 }
 
 // configuration fills in the file at source.
 func configuration(dir, source string, simulated bool) ([]byte, error) {
-	s := settings{APNsAddr: simulate.DefaultAPNs, SMTPAddr: simulate.DefaultSMTP, HTTPAddr: simulate.DefaultHTTP}
+	s := settings{APNsAddr: simulate.DefaultAPNs, FCMAddr: simulate.DefaultFCM, SMTPAddr: simulate.DefaultSMTP, HTTPAddr: simulate.DefaultHTTP}
 	s.WebhookSecret = newSecret()
 	if simulated {
 		files, err := simulate.Init(dir, simulate.Config{Dir: dir})
@@ -90,6 +90,7 @@ func configuration(dir, source string, simulated bool) ([]byte, error) {
 		}
 		s.Files = files
 		s.APNsKeyFile, s.CAFile = filepath.Base(files.APNsKeyFile), filepath.Base(files.CAFile)
+		s.FCMCredentialsFile = filepath.Base(files.FCMCredentialsFile)
 	}
 	t, err := template.ParseFS(initial, source)
 	if err != nil {

@@ -82,6 +82,29 @@ func TestRender_EveryChannel(t *testing.T) {
       }
     }
   }
+fcm, 217 bytes, from ../../examples/templates/order_shipped/fr/push.yaml
+  collapse id: order-42
+  {
+    "notification": {
+      "title": "La commande 42 est en route",
+      "body": "Votre colis est chez DHL & Sons."
+    },
+    "data": {
+      "order_id": "42"
+    },
+    "android": {
+      "notification": {
+        "sound": "default"
+      }
+    },
+    "apns": {
+      "payload": {
+        "aps": {
+          "sound": "default"
+        }
+      }
+    }
+  }
 webpush, 106 bytes, from ../../examples/templates/order_shipped/fr/push.yaml
   collapse id: order-42
   {

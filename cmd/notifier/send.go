@@ -33,7 +33,7 @@ func (t *toFlag) Set(s string) error {
 	}
 	field := addressField(notifier.Channel(channel))
 	if field == "" {
-		return fmt.Errorf("there is no channel %q; allowed: apns, webpush, email, sms, webhook", channel)
+		return fmt.Errorf("there is no channel %q; allowed: apns, fcm, webpush, email, sms, webhook", channel)
 	}
 	if t.to == nil {
 		t.to = map[string][]any{}

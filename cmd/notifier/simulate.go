@@ -15,6 +15,7 @@ func (c command) simulate(ctx context.Context, p *process, args []string) (err e
 	cfg := simulate.Config{}
 	f.StringVar(&cfg.Dir, "dir", "", "the `DIR` of keys, certificates and the log; what is missing is made")
 	f.StringVar(&cfg.APNs, "apns", simulate.DefaultAPNs, "the `address` for APNs")
+	f.StringVar(&cfg.FCM, "fcm", simulate.DefaultFCM, "the `address` for FCM and its token endpoint")
 	f.StringVar(&cfg.SMTP, "smtp", simulate.DefaultSMTP, "the `address` for mail")
 	f.StringVar(&cfg.HTTP, "http", simulate.DefaultHTTP, "the `address` for web push, text messages, webhooks and control")
 	faults := f.String("faults", "", "a JSON `FILE` of what goes wrong")
@@ -30,7 +31,7 @@ func (c command) simulate(ctx context.Context, p *process, args []string) (err e
 	}
 	s, err := simulate.Start(cfg)
 	if err != nil {
-		return withPortAdvice(fmt.Errorf("simulate: %w", err), "stop the other process, or give another address with -apns, -smtp, -http")
+		return withPortAdvice(fmt.Errorf("simulate: %w", err), "stop the other process, or give another address with -apns, -fcm, -smtp, -http")
 	}
 	defer func() {
 		if e := s.Close(); err == nil {
@@ -38,7 +39,7 @@ func (c command) simulate(ctx context.Context, p *process, args []string) (err e
 		}
 	}()
 	s.SetFaults(list)
-	fmt.Fprintf(p.stdout, "apns     %s\nwebpush  %s\nemail    %s\nsms      %s\nwebhook  %s\nlog      %s\n", s.APNsURL(), s.HTTPURL(), s.SMTPAddr(), s.HTTPURL(), s.HTTPURL(), filepath.Join(cfg.Dir, simulate.LogName))
+	fmt.Fprintf(p.stdout, "apns     %s\nfcm      %s\nwebpush  %s\nemail    %s\nsms      %s\nwebhook  %s\nlog      %s\n", s.APNsURL(), s.FCMURL(), s.HTTPURL(), s.SMTPAddr(), s.HTTPURL(), s.HTTPURL(), filepath.Join(cfg.Dir, simulate.LogName))
 	<-ctx.Done()
 	return nil
 }

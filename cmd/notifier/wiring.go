@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4b260dfd/notifier/channels"
 	"github.com/seed-4b260dfd/notifier/channels/apns"
 	"github.com/seed-4b260dfd/notifier/channels/email"
+	"github.com/seed-4b260dfd/notifier/channels/fcm"
 	"github.com/seed-4b260dfd/notifier/channels/sms"
 	"github.com/seed-4b260dfd/notifier/channels/webhook"
 	"github.com/seed-4b260dfd/notifier/channels/webpush"
@@ -19,19 +20,18 @@ import (
 // name. A channel is a field here and a line in wired.
 type channelAccounts struct {
 	APNs    map[string]apns.Config    `yaml:"apns"`
+	FCM     map[string]fcm.Config     `yaml:"fcm"`
 	WebPush map[string]webpush.Config `yaml:"webpush"`
 	Email   map[string]email.Config   `yaml:"email"`
 	SMS     map[string]sms.Config     `yaml:"sms"`
 	Webhook map[string]webhook.Config `yaml:"webhook"`
-
-	// These are read so that they can be refused by name.
-	FCM any `yaml:"fcm"`
 }
 
 // wired is every channel that is built in, with its accounts.
 func (c *channelAccounts) wired() []wired {
 	return []wired{
 		wire(apns.Kind{}, c.APNs, apns.New, func(a apns.Config) channels.AccountConfig { return a.AccountConfig }),
+		wire(fcm.Kind{}, c.FCM, fcm.New, func(a fcm.Config) channels.AccountConfig { return a.AccountConfig }),
 		wire(webpush.Kind{}, c.WebPush, webpush.New, func(a webpush.Config) channels.AccountConfig { return a.AccountConfig }),
 		wire(email.Kind{}, c.Email, email.New, func(a email.Config) channels.AccountConfig { return a.AccountConfig }),
 		wire(sms.Kind{}, c.SMS, sms.New, func(a sms.Config) channels.AccountConfig { return a.AccountConfig }),

@@ -64,7 +64,7 @@ func (w *work) acquire(ctx context.Context) bool {
 			return true
 		}
 		// It may have been taken all the same.
-		w.e.debts.add(w.claim, 0, false, w.claimTime())
+		w.owe()
 		w.waitForStore(err)
 		return false
 	}
@@ -97,6 +97,7 @@ func (w *work) take(ctx context.Context, lasts time.Duration) (claims.Answer, er
 func (w *work) takeOnce(ctx context.Context, lasts time.Duration) (claims.Answer, error) {
 	ctx, cancel := w.e.ask(ctx)
 	defer cancel()
+	defer w.claimLasts(lasts)
 	ans, err := w.e.cfg.Claims.Acquire(ctx, w.claim, lasts)
 	w.e.store.note(err)
 	return ans, err
@@ -151,6 +152,7 @@ func (w *work) claimTime() time.Duration {
 func (w *work) hold(ctx context.Context, lasts time.Duration) bool {
 	ctx, cancel := w.e.aside(ctx)
 	defer cancel()
+	defer w.claimLasts(lasts)
 	ours, err := w.e.cfg.Claims.Renew(ctx, w.claim, lasts)
 	w.unheard("hold the claim", err)
 	return ours || err != nil
@@ -163,8 +165,24 @@ func (w *work) unclaim(ctx context.Context) {
 	err := w.e.cfg.Claims.Release(ctx, w.claim)
 	w.unheard("release the claim", err)
 	if err != nil {
-		w.e.debts.add(w.claim, 0, false, w.claimTime())
+		w.owe()
 	}
+}
+
+// claimLasts notes until when the claim may last: an ask without an answer may
+// have been heard. Under a permit that is far longer than the lease.
+func (w *work) claimLasts(lasts time.Duration) {
+	for ends := time.Now().Add(lasts).UnixNano(); ; {
+		was := w.claimEnds.Load()
+		if was >= ends || w.claimEnds.CompareAndSwap(was, ends) {
+			return
+		}
+	}
+}
+
+// owe has the claim given back later, for as long as it may last.
+func (w *work) owe() {
+	w.e.debts.add(w.claim, 0, false, time.Until(time.Unix(0, w.claimEnds.Load())))
 }
 
 // settle leaves the tombstone: this effect may have happened. It is left also

@@ -17,7 +17,9 @@ type work struct {
 	account *account
 	lease   *notifier.Leased
 	claim   claims.Claim
-	spends  []caps.Cap
+	// claimEnds is until when the claim may last, in Unix nanoseconds.
+	claimEnds atomic.Int64
+	spends    []caps.Cap
 	// held is the lease, or the permit that took its place, on our clocks.
 	held atomic.Pointer[held]
 	// uncounted says that the attempt goes on without the word of its caps,

@@ -67,7 +67,9 @@ type flight struct {
 // newTokens returns the tokens of a service account. They come over hc.
 func newTokens(c *jwt.Config, hc *http.Client) *tokens {
 	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, hc)
-	return &tokens{fetch: c.TokenSource(ctx).Token}
+	// A source keeps its token until the end of it, refused or not; so each
+	// request is made by a source of its own.
+	return &tokens{fetch: func() (*oauth2.Token, error) { return c.TokenSource(ctx).Token() }}
 }
 
 // newTokenClient returns the client that fetches tokens. To ask twice for one

@@ -26,7 +26,7 @@ type page struct {
 
 // notification serves GET /v1/notifications/{id}. What is not an id of ours
 // cannot be there.
-func (h *handler) notification(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) notification(w *recorder, r *http.Request) error {
 	who, err := h.reader(r, nil, nil)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (h *handler) notification(w http.ResponseWriter, r *http.Request) error {
 
 // list serves GET /v1/notifications, by key so far. A key that is not there
 // gives an empty list.
-func (h *handler) list(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) list(w *recorder, r *http.Request) error {
 	who, err := h.reader(r, []string{"key"},
 		[]string{"type", "state", "reason", "recipient", "fanout", "since", "until", "cursor", "limit"})
 	if err != nil {
@@ -119,7 +119,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 }
 
 // healthz says that the process answers.
-func (h *handler) healthz(w http.ResponseWriter, _ *http.Request) error {
+func (h *handler) healthz(w *recorder, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
@@ -130,7 +130,7 @@ type readiness struct {
 }
 
 // readyz says whether a notification can be accepted.
-func (h *handler) readyz(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) readyz(w *recorder, r *http.Request) error {
 	select {
 	case <-h.cfg.Draining:
 		return &notifier.Error{Code: notifier.CodeOverloaded, Message: "the server is shutting down"}
@@ -165,7 +165,7 @@ func notReady(err error) error {
 
 // metrics serves /metrics. They span tenants, so that with keys it takes one
 // with the scope operate.
-func (h *handler) metrics(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) metrics(w *recorder, r *http.Request) error {
 	if h.cfg.Metrics == nil {
 		return &notifier.Error{Code: notifier.CodeNotFound, Message: "metrics are not served here"}
 	}

@@ -61,7 +61,7 @@ func NewHandler(cfg Config) http.Handler {
 type target struct {
 	name    string
 	methods []string
-	serve   func(*handler, http.ResponseWriter, *http.Request) error
+	serve   func(*handler, *recorder, *http.Request) error
 	// limited paths count against the requests in flight.
 	limited bool
 }
@@ -95,6 +95,10 @@ func route(path string) target {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start, t := time.Now(), route(r.URL.Path)
 	rec := &recorder{ResponseWriter: w}
+	peer := peerOf(r)
+	peer.is(stageBusy)
+	defer peer.is(stageWaiting)
+	defer rec.done()
 	defer func() {
 		if p := recover(); p != nil {
 			h.recovered(rec, r, p)
@@ -108,7 +112,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *handler) serve(w http.ResponseWriter, r *http.Request, t target) error {
+func (h *handler) serve(w *recorder, r *http.Request, t target) error {
 	if err := h.checkHost(r); err != nil {
 		return err
 	}
@@ -121,19 +125,32 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, t target) error 
 			Message: "this path is served with " + strings.Join(t.methods, ", ")})
 		return nil
 	}
-	if t.limited {
-		select {
-		case h.slots <- struct{}{}:
-			defer func() { <-h.slots }()
-		default:
-			return &notifier.Error{Code: notifier.CodeOverloaded, Message: "too many requests at once",
-				Details: map[string]any{DetailRetryAfter: time.Second}}
+	// A request with a body is not worked on before that is there: readBody
+	// takes its slot then.
+	if t.limited && r.Method != http.MethodPost {
+		if err := h.enter(w); err != nil {
+			return err
 		}
 	}
 	return t.serve(h, w, r)
 }
 
-func (h *handler) notifications(w http.ResponseWriter, r *http.Request) error {
+// enter takes a slot, until the request has been answered.
+func (h *handler) enter(w *recorder) error {
+	select {
+	case h.slots <- struct{}{}:
+	default:
+		return overloaded("too many requests at once")
+	}
+	w.leave = func() { <-h.slots }
+	return nil
+}
+
+func overloaded(message string) error {
+	return &notifier.Error{Code: notifier.CodeOverloaded, Message: message, Details: map[string]any{DetailRetryAfter: time.Second}}
+}
+
+func (h *handler) notifications(w *recorder, r *http.Request) error {
 	if r.Method == http.MethodPost {
 		return h.post(w, r)
 	}
@@ -166,6 +183,14 @@ func (h *handler) recovered(rec *recorder, r *http.Request, p any) {
 type recorder struct {
 	http.ResponseWriter
 	status int
+	// leave gives the slot back; nil: none is held.
+	leave func()
+}
+
+func (r *recorder) done() {
+	if r.leave != nil {
+		r.leave()
+	}
 }
 
 // WriteHeader keeps the first final status.

@@ -28,7 +28,7 @@ const (
 const pausePath = "/v1/pauses/"
 
 // pauses serves GET and POST /v1/pauses.
-func (h *handler) pauses(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) pauses(w *recorder, r *http.Request) error {
 	who, err := h.operator(r)
 	if err != nil {
 		return err
@@ -59,8 +59,8 @@ func (h *handler) operator(r *http.Request) (*caller, error) {
 	return who, who.may(ScopeOperate)
 }
 
-func (h *handler) pause(w http.ResponseWriter, r *http.Request, who *caller) error {
-	body, err := readBody(w, r)
+func (h *handler) pause(w *recorder, r *http.Request, who *caller) error {
+	body, err := h.readBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func parsePause(body []byte) (notifier.Pause, error) {
 }
 
 // resume serves DELETE /v1/pauses/{id}.
-func (h *handler) resume(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) resume(w *recorder, r *http.Request) error {
 	who, err := h.operator(r)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // post serves POST /v1/notifications. All that can be refused is refused
 // before Accept; after it the request is stored, and no answer but a 2xx or a
 // 5xx is given.
-func (h *handler) post(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) post(w *recorder, r *http.Request) error {
 	who, err := h.authenticate(r)
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request) error {
 	if err := checkQuery(r, nil, []string{"dry_run"}); err != nil {
 		return err
 	}
-	body, err := readBody(w, r)
+	body, err := h.readBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -131,23 +131,29 @@ func request(r *http.Request, body []byte) (notifier.Request, error) {
 	return p.req, err
 }
 
-// readBody returns the body of a JSON request, whole.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody returns the body of a JSON request, whole. Only then the request has
+// a slot: however many bodies are on their way, none waits for another's.
+func (h *handler) readBody(w *recorder, r *http.Request) ([]byte, error) {
 	if err := checkJSON(r.Header); err != nil {
 		return nil, err
 	}
 	if r.ContentLength > maxBodyBytes {
 		return nil, tooLarge()
 	}
+	peer := peerOf(r)
+	peer.is(stageArriving)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	peer.is(stageBusy)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return nil, tooLarge()
+	case err != nil && peer.wasCut():
+		return nil, overloaded("too many bodies are on their way, and this one took longest")
 	case err != nil:
 		return nil, &notifier.Error{Code: notifier.CodeInvalid, Message: "the body did not arrive whole", Err: err}
 	}
-	return body, nil
+	return body, h.enter(w)
 }
 
 func tooLarge() error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -185,7 +186,7 @@ func TestPost_TooLargeWithoutLength(t *testing.T) {
 	t.Parallel()
 	r, _ := http.NewRequest("POST", "/", struct{ *strings.Reader }{strings.NewReader(strings.Repeat(" ", maxBodyBytes+1))})
 	r.Header.Set("Content-Type", "application/json")
-	_, err := readBody(nil, r)
+	_, err := NewHandler(Config{Accepter: newFake(), Reader: newFake()}).(*handler).readBody(&recorder{ResponseWriter: httptest.NewRecorder()}, r)
 	var e *notifier.Error
 	if !errors.As(err, &e) || e.Code != notifier.CodeRequestTooLarge || e.Details["limit"] != maxBodyBytes {
 		t.Errorf("got %v, want request_too_large", err)

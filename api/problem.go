@@ -115,9 +115,14 @@ func retryAfter(details map[string]any) (seconds int64, ok bool) {
 	return int64((d + time.Second - 1) / time.Second), true
 }
 
-// writeProblem writes an RFC 9457 document. Its type is about:blank, which is
-// left out; the code is what programs branch on.
+// writeProblem writes an RFC 9457 document.
 func writeProblem(w http.ResponseWriter, status int, e *notifier.Error) {
+	write(w, status, "application/problem+json", problemDocument(status, e))
+}
+
+// problemDocument is the document. Its type is about:blank, which is left out;
+// the code is what programs branch on.
+func problemDocument(status int, e *notifier.Error) []byte {
 	core := map[string]any{"title": http.StatusText(status), "status": status, "code": string(e.Code), "detail": e.Message}
 	if e.Field != "" {
 		core["field"] = e.Field
@@ -136,7 +141,7 @@ func writeProblem(w http.ResponseWriter, status int, e *notifier.Error) {
 		// A detail that JSON has no form for: the rest still says what is wrong.
 		body, _ = json.Marshal(core, outOptions)
 	}
-	write(w, status, "application/problem+json", body)
+	return body
 }
 
 // write sends a whole answer. An error here means that the caller is gone.

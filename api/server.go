@@ -14,8 +14,8 @@ const (
 	maxHeaderBytes    = 16 << 10
 	maxStreams        = 100
 	maxBodyBytes      = 256 << 10
-	// maxInFlight bounds the memory that request bodies can take: beyond it
-	// callers are told to come back.
+	// maxInFlight bounds how many requests are worked on at once, from their
+	// whole body to their answer: beyond it callers are told to come back.
 	maxInFlight = 1024
 	// maxWaits is how many of those may be answers held by "Prefer: wait".
 	maxWaits = 256
@@ -31,7 +31,7 @@ const (
 // NewServer returns a server for h with limits on time and size that a slow or
 // hostile peer cannot stretch. The caller listens, serves and shuts down.
 func NewServer(addr string, h http.Handler) *http.Server {
-	return &http.Server{
+	s := &http.Server{
 		Addr:                         addr,
 		Handler:                      h,
 		ReadHeaderTimeout:            readHeaderTimeout,
@@ -42,4 +42,6 @@ func NewServer(addr string, h http.Handler) *http.Server {
 		DisableGeneralOptionsHandler: true,
 		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
+	newPeers().watch(s)
+	return s
 }

@@ -149,7 +149,7 @@ func (s *service) run(ctx context.Context, stdout io.Writer) error {
 	defer stopEngine()
 	engineEnd, serverEnd := make(chan error, 1), make(chan error, 1)
 	go func() { engineEnd <- s.engine.Run(engineCtx) }()
-	go func() { serverEnd <- s.server.Serve(s.listener) }()
+	go func() { serverEnd <- s.server.Serve(api.Listen(s.listener)) }()
 	var announcing sync.WaitGroup
 	announcing.Go(func() { s.announce(ctx, stdout) })
 	defer announcing.Wait() // it ends with draining

@@ -11,7 +11,7 @@ import (
 
 // flock takes the file's lock, or reports false when another process has it.
 // The kernel drops it when the process ends, however it ends.
-func flock(f *os.File) (bool, error) {
+func flock(f *os.File, _ int64) (bool, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
@@ -25,7 +25,7 @@ func flock(f *os.File) (bool, error) {
 	}
 }
 
-func funlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+func funlock(f *os.File, _ int64) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
 // syncDir makes the names in a folder durable.
 func syncDir(dir string) error {

@@ -152,6 +152,42 @@ func TestOpen_TwoNamesOfOneFileAreOneLock(t *testing.T) {
 	}
 }
 
+// A hard link is a name like any other. The log files go by the name, so that
+// two processes would each have a log of their own.
+func TestOpen_HardLinkIsTheSameLedger(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "notifier.db"), filepath.Join(dir, "link.db")
+	l, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	second, lines, stderr := start(t, link)
+	for lines.Scan() {
+		t.Errorf("a second process opened it by another name: %s", lines.Text())
+		_ = second.Process.Kill()
+	}
+	if err := second.Wait(); err == nil || !strings.Contains(stderr.String(), sqlite.ErrLocked.Error()) || !strings.Contains(stderr.String(), link) {
+		t.Errorf("the second process ended with %v and said %q, want that the ledger is in use", err, stderr)
+	}
+	if _, err := l.Accept(t.Context(), []notifier.Intent{benchIntent(1, notifier.FirstLease{})}); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := sqlite.Open(t.Context(), link)
+	if err != nil {
+		t.Fatalf("after Close: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpen_TwiceInOneProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "notifier.db")

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -51,7 +50,7 @@ const (
 type Ledger struct {
 	id      string
 	now     func() time.Time
-	lock    *os.File
+	locks   locks
 	reads   *sql.DB
 	ops     chan *op
 	closing chan struct{}
@@ -94,20 +93,19 @@ func Open(ctx context.Context, path string, opts ...Option) (*Ledger, error) {
 	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	f, err := lock(path)
+	locked, err := lockLedger(path)
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{now: s.now, lock: f, ops: make(chan *op), closing: make(chan struct{}), ended: make(chan struct{}), tally: newTally()}
+	l := &Ledger{now: s.now, locks: locked, ops: make(chan *op), closing: make(chan struct{}), ended: make(chan struct{}), tally: newTally()}
 	w, err := l.open(ctx, path, s.vfs)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open ledger %q: %w", path, err), unlock(f))
+		return nil, errors.Join(fmt.Errorf("open ledger %q: %w", path, err), locked.unlock())
 	}
 	go l.loop(w)
 	return l, nil
 }
 
-// open makes the file, its schema and the connections.
 // realPath is the one name of the file at path, so that two names of one file
 // do not take two locks. The file need not be there yet.
 func realPath(path string) (string, error) {
@@ -125,14 +123,9 @@ func realPath(path string) (string, error) {
 	return real, err
 }
 
+// open makes the schema and the connections.
 func (l *Ledger) open(ctx context.Context, path, vfs string) (*writer, error) {
-	// Made here and not by SQLite, because it holds addresses: nobody else's
-	// to read. The log files get the same mode.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(f.Close(), syncDir(filepath.Dir(path))); err != nil {
+	if err := syncDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	c, err := connect(path, vfs)

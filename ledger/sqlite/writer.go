@@ -79,7 +79,7 @@ func (l *Ledger) loop(w *writer) {
 			group = l.gather(append(group[:0], o))
 			l.commit(w, group)
 		case <-l.closing:
-			l.closed = errors.Join(l.reads.Close(), w.conn.close(), unlock(l.lock))
+			l.closed = errors.Join(l.reads.Close(), w.conn.close(), l.locks.unlock())
 			return
 		}
 	}

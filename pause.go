@@ -38,6 +38,11 @@ type Pause struct {
 	Since time.Time `json:"since"`
 	// Until is when it ends by itself; zero: when it is resumed.
 	Until time.Time `json:"until,omitzero"`
+	// EndedAt is when it ended; zero while it is in force. EndedBy and EndedWhy
+	// are who resumed it, as By, and why: empty for one that ended by itself.
+	EndedAt  time.Time `json:"ended_at,omitzero"`
+	EndedBy  string    `json:"ended_by,omitempty"`
+	EndedWhy string    `json:"ended_why,omitempty"`
 }
 
 // Matches reports whether the pause holds for a delivery.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/seed-4b260dfd/notifier"
@@ -14,10 +15,15 @@ import (
 // pause is placed once, and ended once.
 type Pauser interface {
 	Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, error)
-	// Resume ends a pause; by and why are kept in the log.
+	// Resume ends a pause; by and why are kept with it.
 	Resume(ctx context.Context, id, by, why string) (notifier.Pause, error)
 	Pauses(ctx context.Context) ([]notifier.Pause, error)
+	// PausesEnded lists those that have ended since a time, the last first.
+	PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error)
 }
+
+// endedFor is how far back the pauses that have ended are listed.
+const endedFor = 30 * 24 * time.Hour
 
 // The bounds of a pause, in bytes.
 const (
@@ -33,17 +39,37 @@ func (h *handler) pauses(w *recorder, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := checkQuery(r, nil, nil); err != nil {
-		return err
-	}
 	if r.Method == http.MethodPost {
+		if err := checkQuery(r, nil, nil); err != nil {
+			return err
+		}
 		return h.pause(w, r, who)
 	}
-	list, err := h.cfg.Pauser.Pauses(r.Context())
+	if err := checkQuery(r, []string{"ended"}, nil); err != nil {
+		return err
+	}
+	list, err := h.listPauses(r)
 	if err != nil {
-		return fmt.Errorf("list the pauses: %w", err)
+		return err
 	}
 	return writeJSON(w, http.StatusOK, map[string][]notifier.Pause{"pauses": list})
+}
+
+// listPauses lists the pauses in force; with ended=true those that have ended
+// instead, of the last thirty days.
+func (h *handler) listPauses(r *http.Request) (list []notifier.Pause, err error) {
+	switch ended := strings.Join(r.URL.Query()["ended"], " "); ended {
+	case "", "false":
+		list, err = h.cfg.Pauser.Pauses(r.Context())
+	case "true":
+		list, err = h.cfg.Pauser.PausesEnded(r.Context(), time.Now().Add(-endedFor))
+	default:
+		return nil, &notifier.Error{Code: notifier.CodeInvalid, Field: "ended", Message: "is true or false"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the pauses: %w", err)
+	}
+	return list, nil
 }
 
 // operator authenticates a caller that may operate. Pauses span tenants, as

@@ -20,6 +20,9 @@ type pauseBook struct {
 	list    []notifier.Pause
 	err     error
 	by, why string // of the last Resume
+	// ended are those that have ended, and since is what they were last asked by.
+	ended []notifier.Pause
+	since time.Time
 }
 
 func (b *pauseBook) Pause(_ context.Context, p notifier.Pause) (notifier.Pause, error) {
@@ -48,6 +51,11 @@ func (b *pauseBook) Resume(_ context.Context, id, by, why string) (notifier.Paus
 }
 
 func (b *pauseBook) Pauses(context.Context) ([]notifier.Pause, error) { return b.list, b.err }
+
+func (b *pauseBook) PausesEnded(_ context.Context, since time.Time) ([]notifier.Pause, error) {
+	b.since = since
+	return b.ended, b.err
+}
 
 func newPauseService(change ...func(*Config)) (*service, *pauseBook) {
 	b := &pauseBook{}
@@ -96,6 +104,25 @@ func TestPauses_PlaceListResume(t *testing.T) {
 	if book.by != "loopback" || book.why != "all is well" {
 		t.Errorf("resumed by %q because %q", book.by, book.why)
 	}
+}
+
+func TestPauses_Ended(t *testing.T) {
+	t.Parallel()
+	s, b := newPauseService()
+	b.ended = []notifier.Pause{{ID: "pau_1", Type: "digest", EndedAt: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), EndedBy: "ann", EndedWhy: "mended"}}
+	w := s.do("GET", "/v1/pauses?ended=true", "")
+	for _, want := range []string{`"ended_at":"2026-12-01T10:00:00Z"`, `"ended_by":"ann"`, `"ended_why":"mended"`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("got %s, want %s in it", w.Body, want)
+		}
+	}
+	if ago := time.Since(b.since); ago < 29*24*time.Hour {
+		t.Errorf("asked for those of the last %v, want thirty days", ago)
+	}
+	if w := s.do("GET", "/v1/pauses?ended=false", ""); strings.Contains(w.Body.String(), "ended") {
+		t.Errorf("got %s, want those in force", w.Body)
+	}
+	wantProblem(t, s.do("GET", "/v1/pauses?ended=perhaps", ""), 400, notifier.CodeInvalid, "ended")
 }
 
 func TestPauses_Refused(t *testing.T) {

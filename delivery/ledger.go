@@ -72,14 +72,17 @@ type Pauser interface {
 	// Pause places a pause, and sets its ID and Since. The same pause placed
 	// again while it is in force gives the first.
 	Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, error)
-	// Resume ends a pause, and is answered the same however often it is said;
-	// an id that never was is an *notifier.Error with CodeNotFound. What waited
+	// Resume ends a pause and keeps who did and why; ended is set by the call that
+	// did. It is answered the same however often it is said; an id that never was is an *notifier.Error with CodeNotFound. What waited
 	// for it is made due by the sweeps that follow. Said again, it has them look
 	// again: for what a node that had not heard of it yet handed back since.
-	Resume(ctx context.Context, id string) (notifier.Pause, error)
+	Resume(ctx context.Context, id, by, why string) (p notifier.Pause, ended bool, err error)
 	// Pauses returns those in force, oldest first: not resumed, and Until zero
 	// or still to come.
 	Pauses(ctx context.Context) ([]notifier.Pause, error)
+	// PausesEnded returns those that have ended since a time, the last first, at
+	// most some hundred.
+	PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error)
 }
 
 // Finder finds what the provider is to be asked about.

@@ -165,7 +165,7 @@ func (e *Engine) askForPauses(ctx context.Context) error {
 			continue
 		}
 		// One that is not found went with a ledger that was put back: nothing waits for it.
-		if _, err := e.cfg.Ledger.Resume(ctx, id); err != nil && codeOf(err) != notifier.CodeNotFound {
+		if _, _, err := e.cfg.Ledger.Resume(ctx, id, "", ""); err != nil && codeOf(err) != notifier.CodeNotFound {
 			return fmt.Errorf("repeat the end of the pause %s: %w", id, err)
 		}
 		delete(p.echoes, id)
@@ -225,20 +225,31 @@ func (e *Engine) Pause(_ context.Context, p notifier.Pause) (notifier.Pause, err
 	return placed, nil
 }
 
-// Resume ends a pause; by and why go to the log. What waited for it is due
-// within seconds, on every node.
+// Resume ends a pause; the ledger keeps by and why. What waited for it is due
+// within seconds, on every node. One that has ended already stays as it ended.
 func (e *Engine) Resume(_ context.Context, id, by, why string) (notifier.Pause, error) {
 	e.pauses.mu.Lock()
 	defer e.pauses.mu.Unlock()
 	ctx, cancel := write()
 	defer cancel()
-	ended, err := e.cfg.Ledger.Resume(ctx, id)
+	over, ended, err := e.cfg.Ledger.Resume(ctx, id, by, why)
 	if err != nil {
 		return notifier.Pause{}, pauseUnclear(err)
 	}
 	e.know(without(e.pauses.list(), id))
-	e.log.Info("resumed", "pause", ended, "by", by, "why", why)
-	return ended, nil
+	if ended {
+		e.log.Info("resumed", "pause", over, "by", by, "why", why)
+	}
+	return over, nil
+}
+
+// PausesEnded returns the pauses that have ended since a time, the last first.
+func (e *Engine) PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error) {
+	list, err := e.cfg.Ledger.PausesEnded(ctx, since)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return list, nil
 }
 
 // Pauses returns the pauses in force, as the ledger has them.

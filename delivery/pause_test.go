@@ -1,6 +1,8 @@
 package delivery_test
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -180,7 +182,7 @@ func TestPause_OfAnotherNode(t *testing.T) {
 		if n := w.provider.requests(); n != i {
 			t.Errorf("got %d requests, want the %d of before", n, i)
 		}
-		if _, err := w.ledger.Resume(t.Context(), placed.ID); err != nil {
+		if _, _, err := w.ledger.Resume(t.Context(), placed.ID, "ann", ""); err != nil {
 			t.Fatal(err)
 		}
 		if d := w.settled(id); d.State != notifier.StateSent {
@@ -263,7 +265,7 @@ func TestPause_ResumedAndKilled(t *testing.T) {
 	w.stop()
 	// The end is written and nothing else is.
 	w = openWorld(t, w.path, func(c *delivery.Config, _ map[string]string) {
-		if _, err := c.Ledger.Resume(t.Context(), p.ID); err != nil {
+		if _, _, err := c.Ledger.Resume(t.Context(), p.ID, "ann", ""); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -295,5 +297,30 @@ func TestPause_Refused(t *testing.T) {
 	wantCode(t, err, notifier.CodeNotFound, "")
 	if list, err := w.engine.Pauses(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("got %+v, %v; want none", list, err)
+	}
+}
+
+// Who resumes a pause that is over did not end it, and no line says so.
+func TestResume_OnlyWhoEndedItIsNamed(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w := newWorld(t, func(c *delivery.Config, _ map[string]string) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	p, err := w.engine.Pause(t.Context(), notifier.Pause{Type: "nudge", By: "zoe"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []string{"ann", "bob"} {
+		got, err := w.engine.Resume(t.Context(), p.ID, by, "because of "+by)
+		if err != nil || got.EndedBy != "ann" || got.EndedWhy != "because of ann" {
+			t.Errorf("resumed by %s: got %+v, %v, want that ann ended it", by, got, err)
+		}
+	}
+	list, err := w.engine.PausesEnded(t.Context(), time.Now().Add(-time.Minute))
+	if err != nil || len(list) != 1 || list[0].EndedBy != "ann" {
+		t.Errorf("got %+v, %v, want the one that ann ended", list, err)
+	}
+	w.stop()
+	if said := log.String(); strings.Contains(said, "bob") || strings.Count(said, `"msg":"resumed"`) != 1 {
+		t.Errorf("got the log %s, want ann named once", said)
 	}
 }

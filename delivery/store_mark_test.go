@@ -51,14 +51,14 @@ func (m *markedLedger) Changes() int64      { return m.changes.Load() }
 func (m *markedLedger) Trust(changes int64) { m.trusted.Store(changes) }
 
 // Resume is a person's word that the ledger is to be gone on with.
-func (m *markedLedger) Resume(ctx context.Context, id string) (notifier.Pause, error) {
-	p, err := m.faultyLedger.Resume(ctx, id)
+func (m *markedLedger) Resume(ctx context.Context, id, by, why string) (notifier.Pause, bool, error) {
+	p, ended, err := m.faultyLedger.Resume(ctx, id, by, why)
 	if err == nil && p.Cause == notifier.PauseRewound {
 		m.mu.Lock()
 		m.rewound = false
 		m.mu.Unlock()
 	}
-	return p, err
+	return p, ended, err
 }
 
 func (m *markedLedger) Pauses(ctx context.Context) ([]notifier.Pause, error) {

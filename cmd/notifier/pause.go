@@ -85,7 +85,7 @@ func parseUntil(s string, now time.Time) (string, error) {
 func (c command) resume(ctx context.Context, p *process, args []string) error {
 	f := c.flags()
 	server := serverFlag(f)
-	why := f.String("why", "", "the reason, for the server's log: `text`")
+	why := f.String("why", "", "the reason, which is kept with the pause: `text`")
 	asJSON := f.Bool("json", false, "print the pause as JSON")
 	got, err := c.parse(p, f, args, "ID")
 	if err != nil {
@@ -134,11 +134,12 @@ func (c command) callPauses(ctx context.Context, p *process, server, unclear str
 	return nil
 }
 
-// pauses lists the pauses in force.
+// pauses lists the pauses in force, or those that have ended.
 func (c command) pauses(ctx context.Context, p *process, args []string) error {
 	f := c.flags()
 	server := serverFlag(f)
 	asJSON := f.Bool("json", false, "print them as JSON")
+	ended := f.Bool("ended", false, "those that ended within the last thirty days, with who resumed them and why")
 	if _, err := c.parse(p, f, args); err != nil {
 		return err
 	}
@@ -146,7 +147,11 @@ func (c command) pauses(ctx context.Context, p *process, args []string) error {
 	if err != nil {
 		return err
 	}
-	a, err := cl.call(ctx, http.MethodGet, "/v1/pauses", nil, nil, 0)
+	path, none := "/v1/pauses", "no pause is in force"
+	if *ended {
+		path, none = path+"?ended=true", "no pause has ended within the last thirty days"
+	}
+	a, err := cl.call(ctx, http.MethodGet, path, nil, nil, 0)
 	if err != nil {
 		return err
 	}
@@ -161,7 +166,7 @@ func (c command) pauses(ctx context.Context, p *process, args []string) error {
 		return errors.New("the server's answer is not a list: is it a notifier of this version?")
 	}
 	if len(list.Pauses) == 0 {
-		fmt.Fprintln(p.stdout, "no pause is in force")
+		fmt.Fprintln(p.stdout, none)
 	}
 	for i := range list.Pauses {
 		printPause(p.stdout, &list.Pauses[i])
@@ -189,6 +194,15 @@ func printPause(w io.Writer, one *notifier.Pause) {
 	}
 	if one.Why != "" {
 		fmt.Fprintf(w, ": %s", printable(one.Why))
+	}
+	if !one.EndedAt.IsZero() {
+		fmt.Fprintf(w, "; ended %s", moment(&one.EndedAt))
+	}
+	if one.EndedBy != "" {
+		fmt.Fprintf(w, ", by %s", printable(one.EndedBy))
+	}
+	if one.EndedWhy != "" {
+		fmt.Fprintf(w, ": %s", printable(one.EndedWhy))
 	}
 	fmt.Fprintln(w)
 }

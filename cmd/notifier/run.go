@@ -39,7 +39,7 @@ func commands() []command {
 		{"status", "ID | -key K [-json]", "shows a notification with its timeline", (command).status},
 		{"pause", "[-type T] [-channel C] [-account A] [-tenant T] [-until TIME] [-why TEXT] [-json]", "starts no new attempts of what it names, on any node, until it is resumed", (command).pause},
 		{"resume", "ID [-why TEXT] [-json]", "ends a pause: what waited for it is sent", (command).resume},
-		{"pauses", "[-json]", "lists the pauses in force", (command).pauses},
+		{"pauses", "[-ended] [-json]", "lists the pauses in force, or those that have ended", (command).pauses},
 		{"bench", "[-server URL -type T] [-inflight N] [-duration D] [-rate N] [-order O] [-pending N] [-soak D] [-json]", "measures a server beside a bare chain, and checks the providers' log", (command).bench},
 		{"version", "", "prints version, commit and Go", (command).version},
 	}

@@ -28,8 +28,9 @@ type Ledger interface {
 	Cancel(ctx context.Context, tenant string, ids []notifier.DeliveryID, reason notifier.Reason) ([]notifier.Cancelled, error)
 	Spent(ctx context.Context, since time.Time, yield func(notifier.Spent) error) error
 	Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, error)
-	Resume(ctx context.Context, id string) (notifier.Pause, error)
+	Resume(ctx context.Context, id, by, why string) (p notifier.Pause, ended bool, err error)
 	Pauses(ctx context.Context) ([]notifier.Pause, error)
+	PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error)
 	Notification(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error)
 	ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error)
 	Backlog(ctx context.Context) ([]notifier.Backlog, error)

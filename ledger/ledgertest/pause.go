@@ -24,7 +24,7 @@ func (w *world) pause(p notifier.Pause) notifier.Pause {
 
 func (w *world) resume(id string) notifier.Pause {
 	w.Helper()
-	got, err := w.l.Resume(w.ctx, id)
+	got, _, err := w.l.Resume(w.ctx, id, "bob", "mended")
 	if err != nil {
 		w.Fatalf("resume: %v", err)
 	}
@@ -106,19 +106,56 @@ var pauseRows = []row{
 		p := w.pause(notifier.Pause{Type: "digest", Why: "a", By: "ann"})
 		other := w.pause(notifier.Pause{Type: "code"})
 		w.pass(time.Minute)
-		diff(w, "resumed", w.resume(p.ID), p)
+		over := p
+		over.EndedAt, over.EndedBy, over.EndedWhy = w.clock.Now(), "bob", "mended"
+		diff(w, "resumed", w.resume(p.ID), over)
 		w.wantPauses(other)
 		w.pass(time.Minute)
-		diff(w, "resumed again", w.resume(p.ID), p)
+		again, ended, err := w.l.Resume(w.ctx, p.ID, "carl", "me too")
+		if err != nil || ended {
+			w.Errorf("resumed again: got ended %v, %v, want that another call did", ended, err)
+		}
+		diff(w, "resumed again", again, over)
 		w.wantPauses(other)
-		if again := w.pause(notifier.Pause{Type: "digest"}); again.ID == p.ID {
+		if anew := w.pause(notifier.Pause{Type: "digest"}); anew.ID == p.ID {
 			w.Errorf("got the pause that was resumed, want a new one")
+		}
+	}},
+	{"one that ended by itself was ended by nobody", func(w *world) {
+		p := w.pause(notifier.Pause{Type: "digest", Until: w.clock.Now().Add(time.Minute)})
+		w.pass(time.Hour)
+		got, ended, err := w.l.Resume(w.ctx, p.ID, "bob", "too late")
+		if err != nil || ended {
+			w.Errorf("got ended %v, %v, want that it was over", ended, err)
+		}
+		p.EndedAt = p.Until
+		diff(w, "resumed", got, p)
+		list, err := w.l.PausesEnded(w.ctx, w.clock.Now().Add(-2*time.Hour))
+		if err != nil {
+			w.Fatal(err)
+		}
+		diff(w, "ended", list, []notifier.Pause{p})
+	}},
+	{"those that have ended are listed, the last first", func(w *world) {
+		first := w.pause(notifier.Pause{Type: "digest"})
+		timed := w.pause(notifier.Pause{Type: "code", Until: w.clock.Now().Add(2 * time.Minute)})
+		w.pause(notifier.Pause{Type: "other"})
+		w.pass(time.Minute)
+		first = w.resume(first.ID)
+		w.pass(time.Hour)
+		timed.EndedAt = timed.Until
+		for since, want := range map[time.Duration][]notifier.Pause{time.Minute: nil, 59 * time.Minute: {timed}, 2 * time.Hour: {timed, first}} {
+			got, err := w.l.PausesEnded(w.ctx, w.clock.Now().Add(-since))
+			if err != nil {
+				w.Fatal(err)
+			}
+			diff(w, "ended since "+since.String(), got, want)
 		}
 	}},
 	{"an id that never was is not found", func(w *world) {
 		p := w.pause(notifier.Pause{Type: "digest"})
 		for _, id := range []string{"", "pau_", foul, p.ID + "0", strings.ToUpper(p.ID)} {
-			if _, err := w.l.Resume(w.ctx, id); !notFound(err) {
+			if _, _, err := w.l.Resume(w.ctx, id, "bob", ""); !notFound(err) {
 				w.Errorf("resume %q: got %v, want not found", id, err)
 			}
 		}

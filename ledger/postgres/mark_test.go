@@ -122,7 +122,7 @@ func TestMark_LedgerPutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantUnknown(t, l, lost)
-	if _, err := l.Resume(t.Context(), p.ID); err != nil {
+	if _, _, err := l.Resume(t.Context(), p.ID, "ann", ""); err != nil {
 		t.Fatal(err)
 	}
 	next := marks(t, l, lost)
@@ -147,7 +147,7 @@ func TestMark_OnlyItsOwnPauseCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Resume(t.Context(), p.ID); err != nil {
+	if _, _, err := l.Resume(t.Context(), p.ID, "ann", ""); err != nil {
 		t.Fatal(err)
 	}
 	wantUnknown(t, l, strange)

@@ -46,19 +46,21 @@ func Migrate(ctx context.Context, url string) (applied []string, err error) {
 	if _, err := c.Exec(ctx, `SELECT pg_advisory_lock(hashtextextended('notifier migrations', 0))`); err != nil {
 		return nil, fmt.Errorf("wait for another migration: %w", err)
 	}
-	if _, err := c.Exec(ctx, versionTable); err != nil {
-		return nil, fmt.Errorf("make the table of versions: %w", err)
-	}
 	names, err := fs.Glob(schema, "schema/*.sql")
 	if err != nil {
 		return nil, err
 	}
 	seen, err := version(ctx, c)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if seen > len(names) {
+	case seen > len(names):
 		return nil, tooNew(seen, len(names))
+	case seen == len(names):
+		return nil, nil // without the right to make tables too
+	}
+	if _, err := c.Exec(ctx, versionTable); err != nil {
+		return nil, fmt.Errorf("make the table of versions: %w", err)
 	}
 	for i, name := range names[seen:] {
 		if err := apply(ctx, c, seen+i+1, name); err != nil {

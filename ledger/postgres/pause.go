@@ -10,9 +10,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
-const pauseColumns = `p.id, p.type, p.channel, p.account, p.tenant, p.ord, p.cause, p.why, p.placed_by, p.since, p.until`
+const pauseColumns = `p.id, p.type, p.channel, p.account, p.tenant, p.ord, p.cause, p.why, p.placed_by, p.since, p.until, p.resumed_at, p.resumed_by, p.resume_why`
 
 // inForce holds for pauses that are not over as of a time. Once the sweep has
 // seen one over it is over, also when the clock is set back.
@@ -38,7 +39,7 @@ func (l *Ledger) Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, e
 			return fmt.Errorf("wait for other pauses: %w", err)
 		}
 		p.Until = p.Until.Truncate(time.Microsecond)
-		first, err := readPauses(ctx, tx, same, now, p.Type, p.Channel, p.Account, p.Tenant, p.Order, p.Cause, orNull(p.Until))
+		first, err := readPauses(ctx, tx, now, same, now, p.Type, p.Channel, p.Account, p.Tenant, p.Order, p.Cause, orNull(p.Until))
 		if err != nil {
 			return fmt.Errorf("look for the same: %w", err)
 		}
@@ -59,16 +60,19 @@ func (l *Ledger) Pause(ctx context.Context, p notifier.Pause) (notifier.Pause, e
 	return p, nil
 }
 
-func readPauses(ctx context.Context, db querier, text string, args ...any) (out []notifier.Pause, err error) {
+// readPauses reads pauses as of a time.
+func readPauses(ctx context.Context, db querier, now time.Time, text string, args ...any) (out []notifier.Pause, err error) {
 	rows, err := db.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
 	var p notifier.Pause
 	var since time.Time
-	var until pgtype.Timestamptz
-	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Type, &p.Channel, &p.Account, &p.Tenant, &p.Order, &p.Cause, &p.Why, &p.By, &since, &until}, func() error {
+	var until, resumed pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Type, &p.Channel, &p.Account, &p.Tenant, &p.Order, &p.Cause, &p.Why, &p.By, &since, &until,
+		&resumed, &p.EndedBy, &p.EndedWhy}, func() error {
 		p.Since, p.Until = since.UTC(), timeOf(until)
+		p.EndedAt = ledger.PauseEnd(p.Until, timeOf(resumed), now)
 		out = append(out, p)
 		return nil
 	})
@@ -78,17 +82,46 @@ func readPauses(ctx context.Context, db querier, text string, args ...any) (out 
 // Resume ends a pause. It writes one row, however many deliveries wait: the
 // sweeps make them due slice by slice, on whichever node, and a crash between
 // two of them leaves the rest to the next.
-func (l *Ledger) Resume(ctx context.Context, id string) (notifier.Pause, error) {
-	const resume = `UPDATE pause p SET resumed_at = coalesce(resumed_at, ` + sqlNow + `), released = false WHERE id = $2 RETURNING ` + pauseColumns
-	got, err := readPauses(ctx, l.hot, resume, l.now(), text(id))
-	if err != nil {
-		return notifier.Pause{}, fmt.Errorf("resume: %w", err)
+func (l *Ledger) Resume(ctx context.Context, id, by, why string) (p notifier.Pause, ended bool, err error) {
+	const (
+		// Only the call that ends it leaves a name. Said again, it is looked at again.
+		end   = `UPDATE pause p SET resumed_at = $1, resumed_by = $3, resume_why = $4 WHERE p.id = $2 AND ` + inForce
+		again = `UPDATE pause p SET resumed_at = coalesce(resumed_at, $1), released = false WHERE id = $2 RETURNING ` + pauseColumns
+	)
+	var got []notifier.Pause
+	err = l.begin(ctx, func(tx pgx.Tx, now time.Time) error {
+		tag, err := tx.Exec(ctx, end, now, text(id), text(by), text(why))
+		if err != nil {
+			return err
+		}
+		ended = tag.RowsAffected() > 0
+		got, err = readPauses(ctx, tx, now, again, now, text(id))
+		return err
+	})
+	switch {
+	case err != nil:
+		return notifier.Pause{}, false, fmt.Errorf("resume: %w", err)
+	case len(got) == 0:
+		return notifier.Pause{}, false, &notifier.Error{Code: notifier.CodeNotFound, Message: "there is no such pause"}
 	}
-	if len(got) == 0 {
-		return notifier.Pause{}, &notifier.Error{Code: notifier.CodeNotFound, Message: "there is no such pause"}
+	return got[0], ended, nil
+}
+
+// endedPauses bounds how many are listed.
+const endedPauses = 200
+
+// PausesEnded returns the pauses that have ended since a time, the last first.
+func (l *Ledger) PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error) {
+	const list = `SELECT ` + pauseColumns + ` FROM pause p WHERE NOT (` + inForce + `) AND least(p.until, p.resumed_at) >= $2
+		ORDER BY least(p.until, p.resumed_at) DESC, p.id LIMIT $3`
+	now, err := l.readNow(ctx)
+	if err == nil {
+		var out []notifier.Pause
+		if out, err = readPauses(ctx, l.reads, now, list, now, since, endedPauses); err == nil {
+			return out, nil
+		}
 	}
-	l.commits.Add(1)
-	return got[0], nil
+	return nil, fmt.Errorf("list the pauses: %w", err)
 }
 
 // Pauses returns the pauses in force, oldest first.
@@ -98,7 +131,7 @@ func (l *Ledger) Pauses(ctx context.Context) ([]notifier.Pause, error) {
 	now, err := l.readNow(ctx)
 	if err == nil {
 		var out []notifier.Pause
-		if out, err = readPauses(ctx, l.reads, list, now); err == nil {
+		if out, err = readPauses(ctx, l.reads, now, list, now); err == nil {
 			return out, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,6 +153,7 @@ func TestRoles_NewPartitionsNeedNoGrant(t *testing.T) {
 	}
 	node := asNode(t, owner)
 	clock := ledgertest.NewClock()
+	clock.Add(time.Now().AddDate(0, 0, -200).Sub(clock.Now())) // old enough to be dropped
 	l := open(t, node, postgres.WithClock(clock.Now))
 	clock.Add(40 * 24 * time.Hour)
 	if _, err := l.Sweep(t.Context(), 1, false); err != nil { // housekeeping goes with it
@@ -168,6 +170,72 @@ func TestRoles_NewPartitionsNeedNoGrant(t *testing.T) {
 	dropped, err := l.Drop(t.Context(), 60*24*time.Hour)
 	if err != nil || len(dropped) == 0 {
 		t.Errorf("drop: got %v, %v; want the first days dropped", dropped, err)
+	}
+}
+
+// Whatever a node asks for, what has not ended a day ago stays, and so does what
+// is not finished.
+func TestRoles_ANodeCannotDropTheDaysThatCount(t *testing.T) {
+	t.Parallel()
+	owner := migrated(t)
+	node := asNode(t, owner)
+	clock := ledgertest.NewClock()
+	clock.Add(time.Now().AddDate(0, 0, -30).Sub(clock.Now()))
+	old := open(t, node, postgres.WithClock(clock.Now))
+	waiting, err := old.Accept(t.Context(), intents("waits", 1, notifier.OrderSendFirst))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, node)
+	done, err := l.Accept(t.Context(), intents("new", 1, notifier.OrderSendFirst))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, owner, `DELETE FROM q; DELETE FROM idem WHERE key LIKE 'new%'`)
+	run(t, owner, `INSERT INTO later (lane, nid, ch, ord, capped, reason, fence, owner, ended, due, expires_at, lease_ms, terms, tries, maybe, fails, cancel)
+		SELECT lane, nid, ch, 'send_first', false, 'scheduled', 0, '', '', now(), now(), 1, terms, 0, 0, 0, '' FROM delivery WHERE nid = '`+uuidOf(waiting[0].ID)+`'`)
+	for range 40 {
+		run(t, node, `SELECT drop_partitions('2999-01-01')`)
+	}
+	for _, id := range []notifier.ID{waiting[0].ID, done[0].ID} {
+		if n, err := l.Notification(t.Context(), "shop", id); err != nil || n.Key == "" {
+			t.Errorf("got %+v, %v, want the notification still there", n, err)
+		}
+	}
+}
+
+func uuidOf(id notifier.ID) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// The functions with their owner's rights look where they are told, without the
+// roles' file having been run: never first where callers make tables.
+func TestMigrate_FunctionsSearchTheLedgersSchemaFirst(t *testing.T) {
+	t.Parallel()
+	const settings = `SELECT proname, array_to_string(proconfig, ' ') FROM pg_proc WHERE prosecdef AND pronamespace = 'public'::regnamespace`
+	rows, err := connected(t, migrated(t)).Query(t.Context(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var name, set string
+	n := 0
+	_, err = pgx.ForEachRow(rows, []any{&name, &set}, func() error {
+		if n++; !strings.Contains(set, "search_path=public, pg_temp") {
+			t.Errorf("%s is set to %q, want a search path that ends with pg_temp", name, set)
+		}
+		return nil
+	})
+	if err != nil || n != 2 {
+		t.Errorf("got %d functions, %v, want 2", n, err)
+	}
+}
+
+// Where there is nothing to do a node may say "migrate".
+func TestMigrate_NothingToDoNeedsNoRights(t *testing.T) {
+	t.Parallel()
+	node := asNode(t, migrated(t))
+	if applied, err := postgres.Migrate(t.Context(), node); err != nil || len(applied) != 0 {
+		t.Errorf("got %q, %v, want nothing to do", applied, err)
 	}
 }
 

@@ -3,11 +3,13 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/seed-4b260dfd/notifier"
+	"github.com/seed-4b260dfd/notifier/ledger"
 )
 
-const pauseColumns = `p.id, p.type, p.channel, p.account, p.tenant, p.ord, p.cause, p.why, p.placed_by, p.since, p.until`
+const pauseColumns = `p.id, p.type, p.channel, p.account, p.tenant, p.ord, p.cause, p.why, p.placed_by, p.since, p.until, p.resumed_at, p.resumed_by, p.resume_why`
 
 // inForce holds for pauses that are not over as of a time. Once the sweep has
 // seen one over it is over, also when the clock is set back.
@@ -44,59 +46,85 @@ func (w *writer) pause(p notifier.Pause) (notifier.Pause, error) {
 		return p, fmt.Errorf("look for the same: %w", err)
 	}
 	if r != nil {
-		return pauseOf(r), nil
+		return w.pauseOf(r), nil
 	}
 	p.ID, p.Since, p.Until = notifier.PauseID(w.minter.mint(w.now)), w.now, fromMicros(until)
 	_, err = w.exec(insert, p.ID, p.Type, channel, p.Account, p.Tenant, order, cause, p.Why, p.By, micros(w.now), until)
 	return p, err
 }
 
-func pauseOf(r row) notifier.Pause {
+func (w *writer) pauseOf(r row) notifier.Pause {
 	return notifier.Pause{
 		ID: r.str(0), Type: r.str(1), Channel: notifier.Channel(r.str(2)), Account: r.str(3), Tenant: r.str(4), Order: notifier.Order(r.str(5)),
 		Cause: notifier.PauseCause(r.str(6)), Why: r.str(7), By: r.str(8), Since: r.time(9), Until: r.time(10),
+		EndedAt: ledger.PauseEnd(r.time(10), r.time(11), w.now), EndedBy: r.str(12), EndedWhy: r.str(13),
 	}
 }
 
 // Resume ends a pause. It writes one row, however many deliveries wait: the
 // sweeps make them due slice by slice, and a crash between two of them leaves
 // the rest to the sweeps of the next start.
-func (l *Ledger) Resume(ctx context.Context, id string) (notifier.Pause, error) {
+func (l *Ledger) Resume(ctx context.Context, id, by, why string) (p notifier.Pause, ended bool, err error) {
 	const (
-		find   = `SELECT ` + pauseColumns + ` FROM pause p WHERE p.id = ?`
-		resume = `UPDATE pause SET resumed_at = CASE resumed_at WHEN 0 THEN ? ELSE resumed_at END, released = 0 WHERE id = ?`
+		find = `SELECT ` + pauseColumns + ` FROM pause p WHERE p.id = ?`
+		// Only the call that ends it leaves a name. Said again, it is looked at again.
+		end   = `UPDATE pause AS p SET resumed_at = ?, resumed_by = ?, resume_why = ? WHERE p.id = ? AND ` + inForce
+		again = `UPDATE pause SET resumed_at = CASE resumed_at WHEN 0 THEN ? ELSE resumed_at END, released = 0 WHERE id = ?`
 	)
-	var p notifier.Pause
-	err := l.write(ctx, func(w *writer) error {
-		r, err := w.first(find, id)
+	err = l.write(ctx, func(w *writer) error {
+		n, err := w.exec(end, micros(w.now), by, why, id, micros(w.now))
 		if err != nil {
 			return err
 		}
-		if r == nil {
+		ended = n > 0
+		if _, err := w.exec(again, micros(w.now), id); err != nil {
+			return err
+		}
+		r, err := w.first(find, id)
+		switch {
+		case err != nil:
+			return err
+		case r == nil:
 			return &notifier.Error{Code: notifier.CodeNotFound, Message: "there is no such pause"}
 		}
-		p = pauseOf(r)
-		_, err = w.exec(resume, micros(w.now), id)
-		return err
+		p = w.pauseOf(r)
+		return nil
 	})
 	if err != nil {
-		return notifier.Pause{}, fmt.Errorf("resume: %w", err)
+		return notifier.Pause{}, false, fmt.Errorf("resume: %w", err)
 	}
-	return p, nil
+	return p, ended, nil
 }
 
 // Pauses returns the pauses in force, oldest first.
 func (l *Ledger) Pauses(ctx context.Context) ([]notifier.Pause, error) {
 	const list = `SELECT ` + pauseColumns + ` FROM pause p WHERE ` + inForce + ` ORDER BY p.since, p.id`
-	var out []notifier.Pause
-	err := query(ctx, l.reads, list, func(scan func(...any) error) error {
+	return l.listPauses(ctx, list, micros(l.now()))
+}
+
+// endedPauses bounds how many are listed.
+const endedPauses = 200
+
+// PausesEnded returns the pauses that have ended since a time, the last first.
+func (l *Ledger) PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error) {
+	const (
+		over = `CASE WHEN p.until > 0 AND (p.resumed_at = 0 OR p.until < p.resumed_at) THEN p.until ELSE p.resumed_at END`
+		list = `SELECT ` + pauseColumns + ` FROM pause p WHERE NOT (` + inForce + `) AND ` + over + ` >= ? ORDER BY ` + over + ` DESC, p.id LIMIT ?`
+	)
+	return l.listPauses(ctx, list, micros(l.now()), micros(since), int64(endedPauses))
+}
+
+func (l *Ledger) listPauses(ctx context.Context, list string, args ...any) (out []notifier.Pause, err error) {
+	now := l.now()
+	err = query(ctx, l.reads, list, func(scan func(...any) error) error {
 		var p notifier.Pause
-		var since, until int64
-		err := scan(&p.ID, &p.Type, &p.Channel, &p.Account, &p.Tenant, &p.Order, &p.Cause, &p.Why, &p.By, &since, &until)
+		var since, until, resumed int64
+		err := scan(&p.ID, &p.Type, &p.Channel, &p.Account, &p.Tenant, &p.Order, &p.Cause, &p.Why, &p.By, &since, &until, &resumed, &p.EndedBy, &p.EndedWhy)
 		p.Since, p.Until = fromMicros(since), fromMicros(until)
+		p.EndedAt = ledger.PauseEnd(p.Until, fromMicros(resumed), now)
 		out = append(out, p)
 		return err
-	}, micros(l.now()))
+	}, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list the pauses: %w", err)
 	}

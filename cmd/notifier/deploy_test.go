@@ -182,6 +182,13 @@ func TestDeploy_ANodeRunsUnderItsRole(t *testing.T) {
 			t.Errorf("%s: got %s, want sent", n.Type, n.State)
 		}
 	}
+	if _, stderr, code := ended(bin, owner, "migrate"); code != 0 {
+		t.Errorf("migrate as a node where there is nothing to do: got exit code %d, %s", code, stderr)
+	}
+	older := exec.Command("psql", string(ledger[0]), "-v", "ON_ERROR_STOP=1", "-c", "DELETE FROM schema_version WHERE version = (SELECT max(version) FROM schema_version)")
+	if out, err := older.CombinedOutput(); err != nil {
+		t.Fatalf("take the schema back: %v\n%s", err, out)
+	}
 	if _, stderr, code := ended(bin, owner, "migrate"); code != 1 || !strings.Contains(stderr, "42501") {
 		t.Errorf("migrate as a node: got exit code %d, %s; want it refused for want of a right", code, stderr)
 	}

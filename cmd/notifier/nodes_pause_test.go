@@ -195,7 +195,7 @@ func typeOf(address string) string {
 
 // numberOf is the number that a device's address was made from.
 func numberOf(address string) (n int) {
-	fmt.Sscanf(strings.TrimLeft(address, "0"), "%x", &n)
+	fmt.Sscanf(strings.TrimLeft(strings.TrimPrefix(address, "d"), "0"), "%x", &n)
 	return n
 }
 

@@ -40,10 +40,16 @@ func TestPause_Commands(t *testing.T) {
 	})
 	for _, line := range []string{placed, first} {
 		for range 2 {
-			if out := c.ok("resume", strings.Fields(line)[0], "-why", "all is well"); out != "resumed  "+line {
-				t.Errorf("resume printed %q, want resumed and %q", out, line)
+			if out := c.ok("resume", strings.Fields(line)[0], "-why", "all is well"); !strings.HasPrefix(out, "resumed  "+strings.TrimSuffix(line, "\n")+"; ended ") || !strings.HasSuffix(out, ", by loopback: all is well\n") {
+				t.Errorf("resume printed %q, want resumed, %q, and who ended it", out, line)
 			}
 		}
+	}
+	if out := c.ok("pauses"); out != "no pause is in force\n" {
+		t.Errorf("pauses printed %q, want none", out)
+	}
+	if out := c.ok("pauses", "-ended"); strings.Count(out, ", by loopback: all is well\n") != 2 {
+		t.Errorf("pauses -ended printed %q, want both, with who ended them", out)
 	}
 	eventually(t, "it is sent", func() bool { return strings.Contains(c.ok("status", "-key", "order-42/shipped"), "\nsent") })
 	if got := len(sim.Effects()); got != 1 {

@@ -89,7 +89,7 @@ func to(sim *simulate.Server, channel string, n int) map[string][]map[string]str
 	field, value := "", ""
 	switch channel {
 	case "apns":
-		field, value = "token", fmt.Sprintf("%064x", n)
+		field, value = "token", fmt.Sprintf("d%063x", n) // all zeros is nobody's
 	case "email":
 		field, value = "address", fmt.Sprintf("r%d@example.com", n)
 	case "webhook":

@@ -27,7 +27,7 @@ const notACount = `must be a whole number, or a template that gives one, such as
 
 // field parses one field; ok is false when there is a problem with it.
 func (p *parser) field(rule fieldRule, v any) (n node, ok bool) {
-	before, path := len(p.problems), []any{rule.name}
+	before, path := p.mistakes(), []any{rule.name}
 	switch rule.kind {
 	case count:
 		switch v := v.(type) {
@@ -52,10 +52,20 @@ func (p *parser) field(rule fieldRule, v any) (n node, ok bool) {
 		}
 	case line, mailbox, text, page:
 	}
-	if len(p.problems) == before {
+	if p.mistakes() == before {
 		n = p.node(rule, v, path)
 	}
-	return n, len(p.problems) == before
+	return n, p.mistakes() == before
+}
+
+// mistakes is how many problems there are that are no warnings.
+func (p *parser) mistakes() (n int) {
+	for i := range p.problems {
+		if !p.problems[i].Warning {
+			n++
+		}
+	}
+	return n
 }
 
 func (p *parser) node(rule fieldRule, v any, path []any) node {
@@ -113,7 +123,24 @@ func (p *parser) leaf(rule fieldRule, v strictyaml.Text, path []any) *leaf {
 			p.bad(v.LineAt(1), path, `%q is not a mail address; write one such as "Shop <no-reply@example.com>"`, v.Value)
 		}
 	}
-	return &leaf{template: t, typed: typed && t.Single(), lineAt: v.LineAt}
+	var asJSON *skeleton
+	if typed && !t.Single() {
+		if asJSON = jsonText(v.Value); asJSON != nil {
+			p.mindJSON(v, path)
+		}
+	}
+	return &leaf{template: t, typed: typed && t.Single(), json: asJSON, lineAt: v.LineAt}
+}
+
+// mindJSON warns of JSON that is written as text.
+func (p *parser) mindJSON(v strictyaml.Text, path []any) {
+	at, message := v.LineAt(1), "is JSON written as text, which is sent as one string; write it as YAML"
+	if before, found := unescaped(v.Value); found {
+		at = v.LineAt(1 + strings.Count(before, "\n"))
+		message += `; and a value with a quote in it breaks it: written as YAML every value is escaped, in text say {{json .x}}`
+	}
+	p.problems = append(p.problems, strictyaml.Problem{File: p.doc.File(), Line: at, Warning: true,
+		Message: strictyaml.Path(path...) + ": " + message})
 }
 
 // parseAs parses a string; one that is a single action becomes JSON where

@@ -117,6 +117,9 @@ func (r *renderer) leaf(l *leaf) (any, error) {
 	if strings.ContainsRune(s, 0) {
 		return nil, errors.New("came out with a NUL character")
 	}
+	if l.json != nil && !l.json.holds(s) {
+		return nil, errors.New("is JSON written as text, and came out as something else: a value breaks it; write it as YAML, or escape each value with json")
+	}
 	if !l.typed {
 		return s, nil
 	}

@@ -131,6 +131,8 @@ type node any
 type leaf struct {
 	template *pure.Template
 	// typed says that the template gives JSON: exactly one action.
-	typed  bool
+	typed bool
+	// json is what it is when it is text that is meant to be JSON; else nil.
+	json   *skeleton
 	lineAt func(int) int
 }

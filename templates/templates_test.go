@@ -222,3 +222,39 @@ func TestLoad_LocaleTwice(t *testing.T) {
 		t.Errorf("got %v", problems)
 	}
 }
+
+// JSON that is written as text is JSON once its values are in it, or is refused.
+func TestRender_JSONAsText(t *testing.T) {
+	t.Parallel()
+	load := func(ch notifier.Channel, src string) *templates.Template {
+		set, problems := templates.Load(fstest.MapFS{"t/" + string(ch) + ".yaml": {Data: []byte(src)}}, ".")
+		for _, p := range problems {
+			if !p.Warning {
+				t.Fatal(p)
+			}
+		}
+		return set.Find("t", ch, "")
+	}
+	hook := load(notifier.ChannelWebhook, "body: '{\"name\": \"{{.name}}\", \"n\": {{json .n}}}'\n")
+	got, err := hook.Render(map[string]any{"name": "Ann", "n": `a "quote"`})
+	if err != nil || got["body"] != `{"name": "Ann", "n": "a \"quote\""}` {
+		t.Errorf("got %v, %v, want the text", got, err)
+	}
+	for _, name := range []string{`Ann", "admin": "yes`, `a\`, "two\nlines"} {
+		_, err := hook.Render(map[string]any{"name": name, "n": 1})
+		var e *notifier.Error
+		if !errors.As(err, &e) || e.Code != notifier.CodeTemplateFailed || !strings.HasSuffix(e.Field, "webhook.yaml: body") {
+			t.Errorf("%q: got %v, want template_failed that names the field", name, err)
+		}
+	}
+	names := load(notifier.ChannelWebhook, "body: '{\"{{.name}}\": \"x\"}'\n")
+	if got, err := names.Render(map[string]any{"name": "a"}); err != nil || got["body"] != `{"a": "x"}` {
+		t.Errorf("got %v, %v, want the name that was given", got, err)
+	}
+	// Spelt out as YAML nothing breaks, and text that only looks like it is text.
+	tree := load(notifier.ChannelWebhook, "body: {name: \"{{.name}}\", tag: \"[{{.name}}]\", said: \"{{.name}} said \\\"no\\\"\"}\n")
+	got, err = tree.Render(map[string]any{"name": `"},{"`})
+	if want := map[string]any{"name": `"},{"`, "tag": `["},{"]`, "said": `"},{" said "no"`}; err != nil || !cmp.Equal(got["body"], any(want)) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}

@@ -84,7 +84,12 @@ func (c *caller) may(s Scope) error {
 	if slices.Contains(c.scopes, s) {
 		return nil
 	}
-	return &notifier.Error{Code: notifier.CodeForbidden, Message: fmt.Sprintf("this API key does not have the scope %s", s)}
+	has := make([]string, len(c.scopes))
+	for i := range c.scopes {
+		has[i] = string(c.scopes[i])
+	}
+	return &notifier.Error{Code: notifier.CodeForbidden, Field: authorization, Details: map[string]any{"scope": string(s)},
+		Message: fmt.Sprintf("this takes an API key with the scope %s; this one has %s", s, allowedList(has))}
 }
 
 // mayType returns an error unless the caller may send and read the type.
@@ -97,7 +102,7 @@ func (c *caller) mayType(typ string) error {
 			return nil
 		}
 	}
-	return &notifier.Error{Code: notifier.CodeForbidden, Field: "type", Message: "this API key is not for this message type"}
+	return &notifier.Error{Code: notifier.CodeForbidden, Field: "type", Message: "this API key is not for this message type; it is for " + strings.Join(c.types, ", ")}
 }
 
 // lock is a key ready for comparing.
@@ -125,7 +130,7 @@ func (h *handler) authenticate(r *http.Request) (*caller, error) {
 	if h.open {
 		return &caller{name: "loopback", tenant: DefaultTenant, scopes: []Scope{ScopeSend, ScopeRead, ScopeOperate}}, nil
 	}
-	values := r.Header.Values("Authorization")
+	values := r.Header.Values(authorization)
 	if len(values) != 1 {
 		return nil, unauthenticated("send one header Authorization: Bearer <API key>")
 	}
@@ -150,8 +155,11 @@ func (h *handler) authenticate(r *http.Request) (*caller, error) {
 }
 
 func unauthenticated(message string) error {
-	return &notifier.Error{Code: notifier.CodeUnauthenticated, Message: message}
+	return &notifier.Error{Code: notifier.CodeUnauthenticated, Field: authorization, Message: message}
 }
+
+// authorization is the header that says who calls (RFC 6750).
+const authorization = "Authorization"
 
 // checkHost refuses a foreign Host while there are no keys. A page in a
 // browser can be made to reach 127.0.0.1 under a name of its own (DNS

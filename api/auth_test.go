@@ -50,15 +50,15 @@ func TestAuth_Scopes(t *testing.T) {
 		code                    notifier.Code
 		field                   string
 	}{
-		{"send", "GET", at, "", 403, notifier.CodeForbidden, ""},
-		{"send", "GET", "/v1/notifications?key=k", "", 403, notifier.CodeForbidden, ""},
-		{"read", "POST", "/v1/notifications", shipped, 403, notifier.CodeForbidden, ""},
-		{"operate", "GET", at, "", 403, notifier.CodeForbidden, ""},
+		{"send", "GET", at, "", 403, notifier.CodeForbidden, "Authorization"},
+		{"send", "GET", "/v1/notifications?key=k", "", 403, notifier.CodeForbidden, "Authorization"},
+		{"read", "POST", "/v1/notifications", shipped, 403, notifier.CodeForbidden, "Authorization"},
+		{"operate", "GET", at, "", 403, notifier.CodeForbidden, "Authorization"},
 		{"orders", "POST", "/v1/notifications", strings.Replace(shipped, "order_shipped", "login_code", 1), 403, notifier.CodeForbidden, "type"},
 		{"orders", "POST", "/v1/notifications", strings.Replace(shipped, "order_shipped", "invoice2", 1), 403, notifier.CodeForbidden, "type"},
-		{"other", "GET", at, "", 404, notifier.CodeNotFound, ""},
-		{"nobody", "GET", at, "", 401, notifier.CodeUnauthenticated, ""},
-		{"all", "GET", "/metrics", "", 403, notifier.CodeForbidden, ""},
+		{"other", "GET", at, "", 404, notifier.CodeNotFound, "id"},
+		{"nobody", "GET", at, "", 401, notifier.CodeUnauthenticated, "Authorization"},
+		{"all", "GET", "/metrics", "", 403, notifier.CodeForbidden, "Authorization"},
 	} {
 		w := s.do(tc.method, tc.path, tc.body, append(bearer(tc.key), keyHeader, "k2")...)
 		wantProblem(t, w, tc.status, tc.code, tc.field)
@@ -109,7 +109,7 @@ func TestAuth_Header(t *testing.T) {
 			headers = append(headers, "Authorization", v)
 		}
 		w := s.do("GET", "/v1/notifications?key=k", "", headers...)
-		wantProblem(t, w, http.StatusUnauthorized, notifier.CodeUnauthenticated, "")
+		wantProblem(t, w, http.StatusUnauthorized, notifier.CodeUnauthenticated, "Authorization")
 		if w.Header().Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%q: got no challenge", values)
 		}

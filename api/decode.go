@@ -45,7 +45,7 @@ func (d *decoder) end() error {
 	if _, err := d.dec.ReadToken(); errors.Is(err, io.EOF) {
 		return nil
 	}
-	return &notifier.Error{Code: notifier.CodeInvalid, Message: "the body has more than one JSON value"}
+	return &notifier.Error{Code: notifier.CodeInvalid, Field: bodyField, Message: "the body has more than one JSON value; send one object"}
 }
 
 // token reads one token and holds it to the bounds.
@@ -76,13 +76,15 @@ func (d *decoder) syntax(err error) error {
 			message = fmt.Sprintf("the name %q is there twice", clip(syn.JSONPointer.LastToken()))
 		}
 		return &notifier.Error{Code: notifier.CodeInvalid, Field: d.path(), Message: message}
+	case errors.Is(err, io.EOF) && d.dec.InputOffset() == 0:
+		return &notifier.Error{Code: notifier.CodeInvalid, Field: bodyField, Message: "the body is empty; send a JSON object"}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return &notifier.Error{Code: notifier.CodeInvalid, Message: "the body is not a whole JSON value"}
+		return &notifier.Error{Code: notifier.CodeInvalid, Field: bodyField, Message: "the body is cut off; send a whole JSON object"}
 	case errors.As(err, &syn):
 		return &notifier.Error{Code: notifier.CodeInvalid, Field: d.path(),
 			Message: fmt.Sprintf("the body is not valid JSON at byte %d: %s", syn.ByteOffset, clip(syn.Err.Error()))}
 	default:
-		return &notifier.Error{Code: notifier.CodeInvalid, Message: "the body is not valid JSON"}
+		return &notifier.Error{Code: notifier.CodeInvalid, Field: bodyField, Message: "the body is not valid JSON; send a JSON object"}
 	}
 }
 
@@ -95,7 +97,10 @@ func (d *decoder) fault(code notifier.Code, format string, args ...any) error {
 	return &notifier.Error{Code: code, Field: d.path(), Message: fmt.Sprintf(format, args...)}
 }
 
-// path is where the decoder is, as in to.apns[0].token.
+// bodyField names the document as a whole where no field of it is at fault.
+const bodyField = "body"
+
+// path is where the decoder is, as in to.apns[0].token; bodyField at the top.
 func (d *decoder) path() string {
 	var b strings.Builder
 	level := 0
@@ -111,6 +116,9 @@ func (d *decoder) path() string {
 		default:
 			b.WriteString(name)
 		}
+	}
+	if b.Len() == 0 {
+		return bodyField
 	}
 	return clip(b.String())
 }
@@ -143,7 +151,7 @@ func (d *decoder) members(f func(name string) error) error {
 		return err
 	}
 	if tok.Kind() != jsontext.KindBeginObject {
-		return d.invalid("must be an object")
+		return d.invalid("must be a JSON object")
 	}
 	for {
 		tok, err := d.token()
@@ -170,7 +178,7 @@ func (d *decoder) items(f func() error) error {
 		return err
 	}
 	if tok.Kind() != jsontext.KindBeginArray {
-		return d.invalid("must be an array")
+		return d.invalid("must be a JSON array")
 	}
 	for d.dec.PeekKind() != jsontext.KindEndArray {
 		if err := f(); err != nil {
@@ -198,8 +206,8 @@ func (d *decoder) text(into *string, limit int) error {
 	if len(s) > limit {
 		return d.invalid("has %d bytes; at most %d are allowed", len(s), limit)
 	}
-	if strings.ContainsFunc(s, unicode.IsControl) {
-		return d.invalid("has a control character")
+	if at := strings.IndexFunc(s, unicode.IsControl); at >= 0 {
+		return d.invalid("has a control character (%U at byte %d); text without any is allowed", []rune(s[at:])[0], at)
 	}
 	*into = s
 	return nil

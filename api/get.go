@@ -33,16 +33,25 @@ func (h *handler) notification(w *recorder, r *http.Request) error {
 	}
 	id, err := notifier.ParseID(strings.TrimPrefix(r.URL.Path, "/v1/notifications/"))
 	if err != nil {
-		return &notifier.Error{Code: notifier.CodeNotFound, Message: "there is no notification with this id", Err: err}
+		return &notifier.Error{Code: notifier.CodeNotFound, Field: "id", Message: "there is no notification with this id", Err: err}
 	}
 	n, err := h.cfg.Reader.Notification(r.Context(), who.tenant, id)
 	if err != nil {
-		return fmt.Errorf("read the notification %s: %w", id, err)
+		return missing(fmt.Errorf("read the notification %s: %w", id, err))
 	}
 	if err := who.mayType(n.Type); err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, n)
+}
+
+// missing names the id in the path as what was not found.
+func missing(err error) error {
+	var e *notifier.Error
+	if !errors.As(err, &e) || e.Code != notifier.CodeNotFound || e.Field != "" {
+		return err
+	}
+	return &notifier.Error{Code: e.Code, Field: "id", Message: e.Message, Details: e.Details, Err: err}
 }
 
 // list serves GET /v1/notifications, by key so far. A key that is not there
@@ -89,7 +98,8 @@ func (h *handler) reader(r *http.Request, allowed, unsupported []string) (*calle
 func checkQuery(r *http.Request, allowed, unsupported []string) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return &notifier.Error{Code: notifier.CodeInvalid, Message: "the query cannot be read"}
+		return &notifier.Error{Code: notifier.CodeInvalid, Field: unreadable(r.URL.RawQuery), Err: err,
+			Message: "the query cannot be read: name=value, with & between, and other characters as %XX"}
 	}
 	names := make([]string, 0, len(q))
 	for name := range q {
@@ -102,10 +112,33 @@ func checkQuery(r *http.Request, allowed, unsupported []string) error {
 		case slices.Contains(unsupported, name):
 			return &notifier.Error{Code: notifier.CodeUnsupportedField, Field: name, Message: "the parameter is not supported yet"}
 		default:
-			return &notifier.Error{Code: notifier.CodeUnknownField, Field: clip(name), Message: "there is no such parameter here"}
+			return &notifier.Error{Code: notifier.CodeUnknownField, Field: clip(name),
+				Message: "there is no such parameter here; allowed: " + allowedList(allowed)}
 		}
 	}
 	return nil
+}
+
+func allowedList(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// unreadable names the first parameter of a query that cannot be read.
+func unreadable(query string) string {
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if _, err := url.ParseQuery(pair); err == nil {
+			continue
+		}
+		if plain, err := url.QueryUnescape(name); err == nil && plain != "" {
+			return clip(plain)
+		}
+		break
+	}
+	return "query"
 }
 
 // writeJSON writes a resource. Lists that are nil are written as empty.
@@ -167,7 +200,7 @@ func notReady(err error) error {
 // with the scope operate.
 func (h *handler) metrics(w *recorder, r *http.Request) error {
 	if h.cfg.Metrics == nil {
-		return &notifier.Error{Code: notifier.CodeNotFound, Message: "metrics are not served here"}
+		return &notifier.Error{Code: notifier.CodeNotFound, Field: "path", Message: "metrics are not served here"}
 	}
 	who, err := h.authenticate(r)
 	if err != nil {

@@ -20,9 +20,9 @@ func TestGet_Refused(t *testing.T) {
 		code   notifier.Code
 		field  string
 	}{
-		{"/v1/notifications/" + missing, 404, notifier.CodeNotFound, ""},
-		{"/v1/notifications/" + strings.ToUpper(missing), 404, notifier.CodeNotFound, ""},
-		{"/v1/notifications/42", 404, notifier.CodeNotFound, ""},
+		{"/v1/notifications/" + missing, 404, notifier.CodeNotFound, "id"},
+		{"/v1/notifications/" + strings.ToUpper(missing), 404, notifier.CodeNotFound, "id"},
+		{"/v1/notifications/42", 404, notifier.CodeNotFound, "id"},
 		{"/v1/notifications/" + missing + "?verbose=1", 400, notifier.CodeUnknownField, "verbose"},
 		{"/v1/notifications", 400, notifier.CodeInvalid, "key"},
 		{"/v1/notifications?key=a&key=b", 400, notifier.CodeInvalid, "key"},
@@ -111,7 +111,7 @@ func TestHealth(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	wantProblem(t, newService().do("GET", "/metrics", ""), http.StatusNotFound, notifier.CodeNotFound, "")
+	wantProblem(t, newService().do("GET", "/metrics", ""), http.StatusNotFound, notifier.CodeNotFound, "path")
 	s := newService(func(c *Config) {
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics") })
 	})

@@ -117,11 +117,12 @@ func (h *handler) serve(w *recorder, r *http.Request, t target) error {
 		return err
 	}
 	if t.serve == nil {
-		return &notifier.Error{Code: notifier.CodeNotFound, Message: "there is nothing at this path"}
+		return &notifier.Error{Code: notifier.CodeNotFound, Field: "path",
+			Message: "there is nothing at this path; there are /v1/notifications, /v1/pauses, /healthz, /readyz and /metrics"}
 	}
 	if !slices.Contains(t.methods, r.Method) {
 		w.Header().Set("Allow", strings.Join(t.methods, ", "))
-		writeProblem(w, http.StatusMethodNotAllowed, &notifier.Error{Code: notifier.CodeInvalid,
+		writeProblem(w, http.StatusMethodNotAllowed, &notifier.Error{Code: notifier.CodeInvalid, Field: "method",
 			Message: "this path is served with " + strings.Join(t.methods, ", ")})
 		return nil
 	}

@@ -76,7 +76,7 @@ func (h *handler) listPauses(r *http.Request) (list []notifier.Pause, err error)
 // metrics do; a key for some types may pause and resume those alone.
 func (h *handler) operator(r *http.Request) (*caller, error) {
 	if h.cfg.Pauser == nil {
-		return nil, &notifier.Error{Code: notifier.CodeNotFound, Message: "pauses are not served here"}
+		return nil, &notifier.Error{Code: notifier.CodeNotFound, Field: "path", Message: "pauses are not served here"}
 	}
 	who, err := h.authenticate(r)
 	if err != nil {
@@ -158,7 +158,7 @@ func (h *handler) resume(w *recorder, r *http.Request) error {
 	}
 	ended, err := h.cfg.Pauser.Resume(r.Context(), id, who.name, why)
 	if err != nil {
-		return fmt.Errorf("resume: %w", err)
+		return missing(fmt.Errorf("resume: %w", err))
 	}
 	return writeJSON(w, http.StatusOK, &ended)
 }

@@ -143,16 +143,16 @@ func TestPauses_Refused(t *testing.T) {
 		{"POST", "/v1/pauses", `{"type":"digest","until":"2h"}`, 400, notifier.CodeInvalid, "until"},
 		{"POST", "/v1/pauses", `{"type":"digest","why":"` + strings.Repeat("x", 1025) + `"}`, 400, notifier.CodeInvalid, "why"},
 		{"POST", "/v1/pauses", `{"type":"digest","type":"digest"}`, 400, notifier.CodeInvalid, "type"},
-		{"POST", "/v1/pauses", `{"type":"digest"} {}`, 400, notifier.CodeInvalid, ""},
-		{"POST", "/v1/pauses", `[]`, 400, notifier.CodeInvalid, ""},
+		{"POST", "/v1/pauses", `{"type":"digest"} {}`, 400, notifier.CodeInvalid, "body"},
+		{"POST", "/v1/pauses", `[]`, 400, notifier.CodeInvalid, "body"},
 		{"POST", "/v1/pauses?type=digest", `{}`, 400, notifier.CodeUnknownField, "type"},
 		{"GET", "/v1/pauses?all=1", "", 400, notifier.CodeUnknownField, "all"},
-		{"DELETE", "/v1/pauses/" + id, "", 404, notifier.CodeNotFound, ""},
+		{"DELETE", "/v1/pauses/" + id, "", 404, notifier.CodeNotFound, "id"},
 		{"DELETE", "/v1/pauses/" + id + "?because=1", "", 400, notifier.CodeUnknownField, "because"},
 		{"DELETE", "/v1/pauses/" + id + "?why=%00", "", 400, notifier.CodeInvalid, "why"},
-		{"DELETE", "/v1/pauses/" + id + "/x", "", 404, notifier.CodeNotFound, ""},
-		{"DELETE", "/v1/pauses", "", 405, notifier.CodeInvalid, ""},
-		{"GET", "/v1/pauses/" + id, "", 405, notifier.CodeInvalid, ""},
+		{"DELETE", "/v1/pauses/" + id + "/x", "", 404, notifier.CodeNotFound, "path"},
+		{"DELETE", "/v1/pauses", "", 405, notifier.CodeInvalid, "method"},
+		{"GET", "/v1/pauses/" + id, "", 405, notifier.CodeInvalid, "method"},
 	} {
 		wantProblem(t, s.do(tc.method, tc.path, tc.body), tc.status, tc.code, tc.field)
 	}
@@ -166,7 +166,7 @@ func TestPauses_Refused(t *testing.T) {
 	}
 	book.err = errors.New("disk I/O error")
 	wantProblem(t, s.do("GET", "/v1/pauses", ""), 500, notifier.CodeInternal, "")
-	wantProblem(t, newService().do("GET", "/v1/pauses", ""), 404, notifier.CodeNotFound, "")
+	wantProblem(t, newService().do("GET", "/v1/pauses", ""), 404, notifier.CodeNotFound, "path")
 }
 
 func TestPauses_Scopes(t *testing.T) {
@@ -183,16 +183,16 @@ func TestPauses_Scopes(t *testing.T) {
 		status                  int
 		field                   string
 	}{
-		{"all", "GET", "/v1/pauses", "", 403, ""},
-		{"all", "POST", "/v1/pauses", `{"type":"order_shipped"}`, 403, ""},
-		{"send", "DELETE", pausePath + mail.ID, "", 403, ""},
+		{"all", "GET", "/v1/pauses", "", 403, "Authorization"},
+		{"all", "POST", "/v1/pauses", `{"type":"order_shipped"}`, 403, "Authorization"},
+		{"send", "DELETE", pausePath + mail.ID, "", 403, "Authorization"},
 		{"some", "POST", "/v1/pauses", `{"type":"login_code"}`, 403, "type"},
 		{"some", "POST", "/v1/pauses", `{"channel":"email"}`, 403, "type"},
 		{"some", "DELETE", pausePath + mail.ID, "", 403, "type"},
 	} {
 		wantProblem(t, s.do(tc.method, tc.path, tc.body, bearer(tc.key)...), tc.status, notifier.CodeForbidden, tc.field)
 	}
-	wantProblem(t, s.do("GET", "/v1/pauses", ""), 401, notifier.CodeUnauthenticated, "")
+	wantProblem(t, s.do("GET", "/v1/pauses", ""), 401, notifier.CodeUnauthenticated, "Authorization")
 	if book.by != "" {
 		t.Error("a pause was resumed by a key that may not")
 	}

@@ -151,13 +151,13 @@ func (h *handler) readBody(w *recorder, r *http.Request) ([]byte, error) {
 	case err != nil && peer.wasCut():
 		return nil, overloaded("too many bodies are on their way, and this one took longest")
 	case err != nil:
-		return nil, &notifier.Error{Code: notifier.CodeInvalid, Message: "the body did not arrive whole", Err: err}
+		return nil, &notifier.Error{Code: notifier.CodeInvalid, Field: bodyField, Message: "the body did not arrive whole", Err: err}
 	}
 	return body, h.enter(w)
 }
 
 func tooLarge() error {
-	return &notifier.Error{Code: notifier.CodeRequestTooLarge, Message: fmt.Sprintf("a body has at most %d bytes", maxBodyBytes),
+	return &notifier.Error{Code: notifier.CodeRequestTooLarge, Field: bodyField, Message: fmt.Sprintf("a body has at most %d bytes", maxBodyBytes),
 		Details: map[string]any{"limit": maxBodyBytes}}
 }
 

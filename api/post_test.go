@@ -145,14 +145,14 @@ func TestPost_BeforeTheBody(t *testing.T) {
 	}{
 		{"dry run", "?dry_run=true", shipped, nil, 400, notifier.CodeUnsupportedField, "dry_run"},
 		{"parameter", "?x=1", shipped, nil, 400, notifier.CodeUnknownField, "x"},
-		{"bad query", "?a=%zz", shipped, nil, 400, notifier.CodeInvalid, ""},
+		{"bad query", "?a=%zz", shipped, nil, 400, notifier.CodeInvalid, "a"},
 		{"second content type", "", shipped, []string{"Content-Type", "text/plain"}, 400, notifier.CodeInvalid, "Content-Type"},
 		{"encoded", "", shipped, []string{"Content-Encoding", "gzip"}, 400, notifier.CodeInvalid, "Content-Encoding"},
-		{"too large", "", big, nil, 413, notifier.CodeRequestTooLarge, ""},
+		{"too large", "", big, nil, 413, notifier.CodeRequestTooLarge, "body"},
 		{"no key", "", shipped, nil, 400, notifier.CodeKeyRequired, "key"},
 		{"empty key", "", shipped, []string{"Idempotency-Key", ""}, 400, notifier.CodeKeyRequired, "key"},
 		{"no type declared", "", "", []string{"Idempotency-Key", "k"}, 400, notifier.CodeInvalid, "Content-Type"},
-		{"empty body", "", "", []string{"Idempotency-Key", "k", "Content-Type", "application/json"}, 400, notifier.CodeInvalid, ""},
+		{"empty body", "", "", []string{"Idempotency-Key", "k", "Content-Type", "application/json"}, 400, notifier.CodeInvalid, "body"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -168,7 +168,7 @@ func TestPaths(t *testing.T) {
 		{"TRACE", "/readyz", 405, notifier.CodeInvalid, "GET, HEAD"},
 	} {
 		w := newService().do(tc.method, tc.path, "")
-		wantProblem(t, w, tc.status, tc.code, "")
+		wantProblem(t, w, tc.status, tc.code, map[int]string{404: "path", 405: "method"}[tc.status])
 		if got := w.Header().Get("Allow"); got != tc.allow {
 			t.Errorf("%s %s: got Allow %q, want %q", tc.method, tc.path, got, tc.allow)
 		}

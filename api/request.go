@@ -231,7 +231,24 @@ func addressMember(d *decoder, ch notifier.Channel, a *notifier.Address, name st
 	case "webhook.secret":
 		return d.text(&a.Secret, maxLabel)
 	}
-	return d.fault(notifier.CodeUnknownField, "an address on %s has no such field", ch)
+	return d.fault(notifier.CodeUnknownField, "an address on %s has no such field; allowed are %s", ch, addressFields(ch))
+}
+
+// addressFields lists what an address of a channel may have, for people.
+func addressFields(ch notifier.Channel) string {
+	switch ch {
+	case notifier.ChannelAPNs, notifier.ChannelFCM:
+		return "token, registered_at, account"
+	case notifier.ChannelWebPush:
+		return "endpoint, keys, expirationTime, registered_at, account"
+	case notifier.ChannelEmail:
+		return "address, name"
+	case notifier.ChannelSMS:
+		return "number, registered_at, account"
+	case notifier.ChannelWebhook:
+		return "url, secret"
+	}
+	return "none"
 }
 
 // pushKeys reads the keys of a Web Push subscription, which its channel checks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
@@ -186,10 +187,10 @@ func (e *Engine) intent(req *notifier.Request) (in notifier.Intent, ignored []st
 	p := e.cfg.Policies.Policy(req.Type)
 	if p == nil {
 		return in, nil, &notifier.Error{Code: notifier.CodeUnknownType, Field: "type",
-			Message: fmt.Sprintf("there is no policy for the type %q", req.Type)}
+			Message: fmt.Sprintf("there is no policy for the type %q; a type is a file in the folder of policies", req.Type)}
 	}
-	if req.Recipient == "" {
-		return in, nil, &notifier.Error{Code: notifier.CodeInvalid, Field: "recipient", Message: "a recipient is required: your own id of the person"}
+	if strings.TrimSpace(req.Recipient) == "" {
+		return in, nil, &notifier.Error{Code: notifier.CodeInvalid, Field: "recipient", Message: "a recipient is required, and not white space alone: your own id of the person"}
 	}
 	if err := p.CheckData(req.Data); err != nil {
 		return in, nil, err
@@ -205,14 +206,20 @@ func (e *Engine) intent(req *notifier.Request) (in notifier.Intent, ignored []st
 	if !in.SendAt.IsZero() && !in.SendAt.After(time.Now()) {
 		in.SendAt = time.Time{}
 	}
-	if in.ExpiresAt.IsZero() {
-		in.ExpiresAt = later(time.Now(), in.SendAt).Add(p.ExpiresAfter)
+	// The policy's is the longest: a file that was reviewed says when a message is too old.
+	latest := later(time.Now(), in.SendAt).Add(p.ExpiresAfter)
+	shortened := in.ExpiresAt.After(latest)
+	if in.ExpiresAt.IsZero() || shortened {
+		in.ExpiresAt = latest
 	}
 	if in.Fingerprint, in.Parts, err = fingerprint(req); err != nil {
 		return in, nil, err
 	}
 	if in.Deliveries, ignored, err = e.deliveries(p, req, in.ExpiresAt); err != nil {
 		return in, nil, err
+	}
+	if shortened {
+		ignored = append([]string{"expires_at"}, ignored...)
 	}
 	return in, ignored, nil
 }

@@ -171,3 +171,43 @@ func TestAccept_FreshIsWhatAReaderWouldFind(t *testing.T) {
 		t.Errorf("fresh (-read +fresh):\n%s", d)
 	}
 }
+
+// An expiry beyond the policy's does not count, and the answer says so.
+func TestAccept_ExpiryBeyondThePolicys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		ahead time.Duration
+		want  time.Duration
+		says  []string
+	}{
+		"sooner": {30 * time.Minute, 30 * time.Minute, nil},
+		"later":  {90 * time.Minute, time.Hour, []string{"expires_at"}}, // expires_after: 1h
+	} {
+		req := request("alert", name)
+		req.SendAt = time.Now().Add(10 * time.Minute)
+		req.ExpiresAt = req.SendAt.Add(c.ahead)
+		got := w.accept(req)
+		if !cmp.Equal(got.Ignored, c.says) {
+			t.Errorf("%s: got ignored %q, want %q", name, got.Ignored, c.says)
+		}
+		n, err := w.ledger.Notification(t.Context(), "default", got.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := n.ExpiresAt.Sub(req.SendAt) - c.want; off.Abs() > time.Second {
+			t.Errorf("%s: it expires %v after send_at, want %v", name, n.ExpiresAt.Sub(req.SendAt), c.want)
+		}
+	}
+}
+
+func TestAccept_BlankRecipient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, who := range []string{"", " ", "\u00a0\u2003"} {
+		req := request("alert", "k")
+		req.Recipient = who
+		_, err := w.engine.Accept(t.Context(), req)
+		wantCode(t, err, notifier.CodeInvalid, "recipient")
+	}
+}

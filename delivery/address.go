@@ -3,7 +3,9 @@ package delivery
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-4b260dfd/notifier"
@@ -92,7 +94,7 @@ func (e *Engine) template(p *policy.Policy, pc *policy.Channel, req *notifier.Re
 	}
 	t := e.cfg.Templates.Find(pc.Template, pc.Channel, req.Locale)
 	if t == nil {
-		return d, &notifier.Error{Code: notifier.CodeTemplateFailed,
+		return d, &notifier.Error{Code: notifier.CodeTemplateFailed, Field: "type",
 			Message: fmt.Sprintf("the type %q has no template %q for %s", p.Type, pc.Template, pc.Channel)}
 	}
 	fields, err := t.Render(req.Data)
@@ -100,7 +102,7 @@ func (e *Engine) template(p *policy.Policy, pc *policy.Channel, req *notifier.Re
 		return d, err
 	}
 	if d.Content, err = kind.Prepare(fields); err != nil {
-		return d, err
+		return d, rendered(t.File, err)
 	}
 	if d.CollapseID, err = pc.CollapseID(req.Data); err != nil {
 		return d, err
@@ -137,7 +139,7 @@ func (e *Engine) address(d *notifier.Delivery, pc *policy.Channel, index int, a 
 	account, ok := accounts[name]
 	if !ok {
 		return &notifier.Error{Code: notifier.CodeInvalid, Field: at + ".account",
-			Message: fmt.Sprintf("there is no account %q of the channel %s", name, pc.Channel)}
+			Message: fmt.Sprintf("there is no account %q of the channel %s; there are %s", name, pc.Channel, strings.Join(slices.Sorted(maps.Keys(accounts)), ", "))}
 	}
 	if c, ok := account.Channel.(channels.AddressChecker); ok {
 		if err := placed(at, c.CheckAddress(a)); err != nil {
@@ -151,6 +153,22 @@ func (e *Engine) address(d *notifier.Delivery, pc *policy.Channel, index int, a 
 		d.CollapseID = d.EffectKey
 	}
 	return nil
+}
+
+// rendered says from which template came what a channel does not take.
+func rendered(file string, err error) error {
+	var own *notifier.Error
+	if !errors.As(err, &own) || own.Code == notifier.CodeInternal {
+		return err
+	}
+	moved := *own
+	switch {
+	case moved.Field == "":
+		moved.Field = file
+	case !strings.Contains(moved.Field, ": "):
+		moved.Field = file + ": " + moved.Field
+	}
+	return &moved
 }
 
 // placed says where in the request the address at fault stands.

@@ -314,5 +314,9 @@ func write() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), ledgerTimeout)
 }
 
+// Owner is under what name this process holds its leases: the worker of its
+// attempts.
+func (e *Engine) Owner() notifier.Owner { return e.owner }
+
 // Unwritten is how many outcomes the ledger has not taken yet.
 func (e *Engine) Unwritten() int64 { return e.unwritten.Load() }

@@ -51,6 +51,13 @@ func MayHaveArrived(o notifier.Outcome) bool {
 	return true
 }
 
+// MayBeArriving says whether an attempt under way counts as an effect already:
+// a claim-first call has begun at most once its permit is given, a send-first
+// one as soon as it is leased. It is counted until it ends in another way.
+func MayBeArriving(order notifier.Order, permitted bool) bool {
+	return permitted || order == notifier.OrderSendFirst
+}
+
 // EncodeCaps writes a delivery's caps; none are the empty string.
 func EncodeCaps(caps []notifier.Cap) (string, error) {
 	if len(caps) == 0 {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -51,6 +52,11 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		return err
 	}
 	log := pr.logger(p.stderr)
+	if p.stderr == io.Writer(os.Stderr) {
+		// What libraries print by package log (net/http does of connections that
+		// speak unasked) goes the same way; this process has no other logger.
+		slog.SetDefault(log)
+	}
 	if p.getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -109,6 +115,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		return withPortAdvice(err, "stop the other process, or set another listen.http in "+configName)
 	}
 	stores.say(log)
+	log.Info("this process holds its leases under a name of its own", "owner", string(engine.Owner()))
 	draining := make(chan struct{})
 	server := api.NewServer(pr.Listen.HTTP, api.NewHandler(api.Config{
 		Accepter:   engine,

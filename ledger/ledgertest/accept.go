@@ -227,7 +227,7 @@ var acceptLeaseRows = []row{
 			want.AcceptedAt, want.SendAt, want.ExpiresAt = w.clock.Now(), w.clock.Now(), in.ExpiresAt
 			diff(w, "leased", l, notifier.Leased{Delivery: want, Fence: 1, LeasedAt: w.clock.Now()})
 		}
-		w.wantState(s.Leased[0].ID, notifier.StateSending, notifier.ReasonNone, 0)
+		w.wantState(s.Leased[0].ID, notifier.StateSending, notifier.ReasonNone, 1)
 		if l := w.again(you); l.ID.Ordinal != 2 || l.Fence != 1 {
 			w.Errorf("got %+v, want the third under fence 1", l)
 		}

@@ -9,7 +9,7 @@ import (
 var permitRows = []row{
 	{"a lease of mine becomes a permit", func(w *world) {
 		l := w.permitted()
-		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 0)
+		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 1)
 		w.pass(permitFor - time.Microsecond)
 		if got := w.sweep(false); len(got) != 0 {
 			w.Errorf("swept %+v before the permit was over", got)

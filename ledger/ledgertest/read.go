@@ -9,6 +9,22 @@ import (
 )
 
 var readRows = []row{
+	{"a call that may be under way is counted", func(w *world) {
+		claim := w.leased(claimFirst)
+		w.wantState(claim.ID, notifier.StateSending, notifier.ReasonNone, 0) // without its permit there is none
+		if !w.permit(me, claim.Hold()) {
+			w.Fatal("no permit")
+		}
+		w.wantState(claim.ID, notifier.StateSending, notifier.ReasonNone, 1)
+		w.giveBack(me, notifier.Return{Hold: claim.Hold(), Unsent: true, Reason: notifier.ReasonBackoff, After: time.Hour})
+		w.wantState(claim.ID, notifier.StatePending, notifier.ReasonBackoff, 0)
+	}},
+	{"so is that of a send-first lease", func(w *world) {
+		send := w.leased(sendFirst)
+		w.wantState(send.ID, notifier.StateSending, notifier.ReasonNone, 1)
+		w.complete(me, w.sent(send.Hold()))
+		w.wantState(send.ID, notifier.StateSent, notifier.ReasonNone, 1)
+	}},
 	{"a notification reads as it was accepted, with its addresses redacted", func(w *world) {
 		in := w.intent("k", sendFirst, 1)
 		in.SendAt = w.clock.Now().Add(time.Minute)

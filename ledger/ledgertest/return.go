@@ -86,8 +86,8 @@ var returnRows = []row{
 		if v := w.giveBack(me, lost(l.Hold())).Verdict; v != notifier.VerdictAlready {
 			w.Errorf("got %v, want already", v)
 		}
-		if d := w.state(l.ID); d.PossibleEffects != 1 || len(d.Attempts) != 2 {
-			w.Errorf("got %+v, want one effect, and the attempt under way", d)
+		if d := w.state(l.ID); d.PossibleEffects != 2 || len(d.Attempts) != 2 {
+			w.Errorf("got %+v, want the effect that may have been, and the attempt under way", d)
 		}
 	}},
 	{"a return without an event said again was done already", func(w *world) {
@@ -114,7 +114,7 @@ var returnRows = []row{
 		if v := w.giveBack(me, lost(l.Hold())).Verdict; v != notifier.VerdictFenced {
 			w.Errorf("swept and leased again: got %v, want fenced", v)
 		}
-		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 1)
+		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 2)
 	}},
 	{"after an end it is fenced", func(w *world) {
 		l := w.leased(sendFirst)
@@ -130,7 +130,7 @@ var returnRows = []row{
 		if v := w.giveBack(me, b).Verdict; v != notifier.VerdictFenced {
 			w.Errorf("without proof: got %v, want fenced", v)
 		}
-		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 0)
+		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 1)
 		if v := w.giveBack(me, refused(l.Hold())).Verdict; v != notifier.VerdictDone {
 			w.Errorf("with proof: got %v, want done", v)
 		}

@@ -87,7 +87,7 @@ var completeRows = []row{
 				w.Errorf("%s %v: got %v, want fenced", c.owner, c.hold, v)
 			}
 		}
-		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 0)
+		w.wantState(l.ID, notifier.StateSending, notifier.ReasonNone, 1)
 	}},
 	{"after the sweep it is fenced, though the row has my name", func(w *world) {
 		l := w.permitted()
@@ -155,7 +155,7 @@ var completeRows = []row{
 				w.Errorf("state %q: got no error", s)
 			}
 		}
-		w.wantState(l[0].ID, notifier.StateSending, notifier.ReasonNone, 0)
+		w.wantState(l[0].ID, notifier.StateSending, notifier.ReasonNone, 1)
 	}},
 	{"an unchanged clock and a clock set back do not matter", func(w *world) {
 		l := w.permitted()

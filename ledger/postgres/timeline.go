@@ -200,7 +200,7 @@ func (t *timeline) waiting(ctx context.Context) error {
 }
 
 // queue adds what is ready or in flight. An attempt under way has no outcome
-// yet and counts as no effect yet.
+// yet, and counts where its call may have begun.
 func (t *timeline) queue(ctx context.Context) error {
 	const open = `SELECT q.ch, q.fence, q.owner, q.status, q.due, q.leased_at FROM delivery d
 		JOIN q ON q.lane = d.lane AND q.nid = d.nid AND q.ch = d.ch WHERE d.nid = $1`
@@ -221,6 +221,7 @@ func (t *timeline) queue(ctx context.Context) error {
 			return nil
 		}
 		d.State = notifier.StateSending
+		d.PossibleEffects += count(ledger.MayBeArriving(t.n.Order, status == statusSending))
 		d.Attempts = append(d.Attempts, notifier.AttemptView{Fence: k.fence, Worker: k.owner, StartedAt: timePtr(leasedAt)})
 		return nil
 	})

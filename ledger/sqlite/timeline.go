@@ -181,8 +181,8 @@ func (t *timeline) sentAfterAll(ch int) bool {
 	return false
 }
 
-// queue adds what is not finished. An attempt under way has no outcome yet and
-// counts as no effect yet.
+// queue adds what is not finished. An attempt under way has no outcome yet, and
+// counts where its call may have begun.
 func (t *timeline) queue(ctx context.Context) error {
 	const open = `SELECT ch, fence, owner, state, ` + waitReason + `, due, leased_at FROM queue WHERE nid = ?`
 	return query(ctx, t.tx, open, func(scan func(...any) error) error {
@@ -204,6 +204,7 @@ func (t *timeline) queue(ctx context.Context) error {
 			return nil
 		}
 		d.State = notifier.StateSending
+		d.PossibleEffects += count(ledger.MayBeArriving(t.n.Order, state == stateSending))
 		d.Attempts = append(d.Attempts, notifier.AttemptView{Fence: k.fence, Worker: k.owner, StartedAt: timePtr(leasedAt)})
 		return nil
 	}, t.now, t.nid)

@@ -58,4 +58,8 @@ func TestRedis(t *testing.T) {
 		t.Parallel()
 		conform(t, servertest.NewRedisCluster(t).URL())
 	})
+	t.Run("with the rights of a node", func(t *testing.T) {
+		t.Parallel()
+		conform(t, servertest.NewRedis(t).AsNode(t, "../deploy/redis.conf"))
+	})
 }

@@ -34,6 +34,21 @@ func TestRedis(t *testing.T) {
 	runSuite(t, func(*testing.T) *redisscript.Runner { return r })
 }
 
+// The rights that deploy/ gives a node are enough.
+func TestRedis_AsANode(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{
+		"standalone": servertest.NewRedis(t).AsNode(t, "../deploy/redis.conf"),
+		"cluster":    servertest.NewRedisCluster(t).AsNode(t, "../deploy/redis.conf"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, url)
+			runSuite(t, func(*testing.T) *redisscript.Runner { return r })
+		})
+	}
+}
+
 func TestRedis_Cluster(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, servertest.NewRedisCluster(t).URL())

@@ -107,3 +107,37 @@ func TestAudit_ServerAway(t *testing.T) {
 		t.Errorf("got intact %v of a server that is dead, want an error", intact)
 	}
 }
+
+// The rights that deploy/ gives a node are enough, and not more: it cannot
+// empty the server, nor look around in it.
+func TestAudit_AsANode(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) string{
+		"standalone": func(t *testing.T) string { return servertest.NewRedis(t).AsNode(t, "../deploy/redis.conf") },
+		"cluster":    func(t *testing.T) string { return servertest.NewRedisCluster(t).AsNode(t, "../deploy/redis.conf") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := open(t)
+			a := newAudit(t, url)
+			wantFaults(t, a)
+			wantIntact(t, a, false)
+			fill(t, a)
+			wantIntact(t, a, true)
+			wantMark(t, a, "", "1", "1")
+			if _, err := a.Lost(t.Context(), time.Minute); err != nil {
+				t.Error(err)
+			}
+			c := client(t, url)
+			for _, words := range [][]any{
+				{"flushall"}, {"flushdb"}, {"config", "get", "maxmemory"}, {"config", "set", "maxmemory-policy", "allkeys-lru"},
+				{"keys", "*"}, {"scan", "0"}, {"get", "another"}, {"set", "another", "1"}, {"replicaof", "no", "one"},
+				{"shutdown"}, {"acl", "list"}, {"script", "flush"}, {"client", "list"}, {"publish", "x", "y"},
+			} {
+				if err := c.Do(t.Context(), words...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
+					t.Errorf("%v: got %v, want NOPERM", words, err)
+				}
+			}
+		})
+	}
+}

@@ -2,9 +2,11 @@ package redisscript
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +26,9 @@ const ioTimeout = 900 * time.Millisecond
 //	redis+sentinel://[user:password@]host[:port],…/master[?db=0]
 //	redis+cluster://[user:password@]host[:port],…
 //
-// With rediss for redis the connections are encrypted. User and password are
+// With rediss for redis the connections are encrypted, and the servers held to
+// certificates of the system's authorities, or with ca_file=/path in the query
+// to those in a file. User and password are
 // those of the servers that hold the data; sentinels that want one as well take
 // sentinel_username and sentinel_password from the query. Characters with a
 // meaning in URLs are percent-encoded. No error repeats any part of the URL,
@@ -79,6 +83,11 @@ func options(rawURL string) (*redis.UniversalOptions, error) {
 	o.Password, _ = u.User.Password()
 	path := strings.Trim(u.Path, "/")
 	query := u.Query()
+	if encrypted {
+		if o.TLSConfig.RootCAs, err = authorities(take(query, "ca_file")); err != nil {
+			return nil, err
+		}
+	}
 	port := "6379"
 	switch kind {
 	case "":
@@ -147,6 +156,22 @@ func addresses(hosts []string, port string) ([]string, error) {
 		addrs[i] = name + ":" + own
 	}
 	return addrs, nil
+}
+
+// authorities reads the certificates in a file; nil stands for the system's.
+func authorities(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, errors.New("ca_file cannot be read")
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, errors.New("ca_file holds no certificate: PEM is wanted")
+	}
+	return pool, nil
 }
 
 func number(s string) (int, error) {

@@ -272,7 +272,7 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		"status without anything": {[]string{"status", "-server", s.url}, 2, "status needs an id or -key"},
 		"status, not an id":       {[]string{"status", "-server", s.url, "order-42"}, 2, "a key goes after -key"},
 		"status, unknown key":     {[]string{"status", "-server", s.url, "-key", "nobody"}, 1, "check the key, the server"},
-		"status, unknown id":      {[]string{"status", "-server", s.url, "ntf_06h2vpm4j1o01719i8kufcr8u0"}, 1, "not_found: "},
+		"status, unknown id":      {[]string{"status", "-server", s.url, "ntf_06h2vpm4j1o01719i8kufcr8u0"}, 1, "not_found (id): "},
 
 		"pause without a selector":   {[]string{"pause", "-server", s.url}, 2, "pause what? add one or more of -type"},
 		"pause, empty selector":      {[]string{"pause", "-server", s.url, "-type", ""}, 2, "leave it out, which matches everything"},
@@ -286,7 +286,7 @@ func TestRun_LikelyMistakes(t *testing.T) {
 		"pause, server not there":    {[]string{"pause", "-server", "http://" + closedPort, "-type", "login_code"}, 1, `start it with "notifier serve"`},
 		"resume without an id":       {[]string{"resume", "-server", s.url}, 2, "resume needs ID"},
 		"resume, not an id":          {[]string{"resume", "-server", s.url, "login_code"}, 2, `"notifier pauses" lists them`},
-		"resume, unknown id":         {[]string{"resume", "-server", s.url, "pau_none"}, 1, "not_found: there is no such pause"},
+		"resume, unknown id":         {[]string{"resume", "-server", s.url, "pau_none"}, 1, "not_found (id): there is no such pause"},
 		"pauses, too many arguments": {[]string{"pauses", "pau_none"}, 2, "is one argument too many"},
 
 		"check, mistakes":      {[]string{"check", "-config", filepath.Join(bad, "bad.yaml")}, 3, "correct them and check again"},
@@ -332,7 +332,7 @@ func TestServe_KeysAreAsked(t *testing.T) {
 	}
 	c := newCLI(t, map[string]string{"NOTIFIER_API_KEY": "wrong"})
 	s := c.serve(config)
-	if _, stderr, code := c.run(sendArgs(s.url, nil)...); code != 1 || !strings.Contains(stderr, "unauthenticated: ") || !strings.Contains(stderr, "set NOTIFIER_API_KEY") {
+	if _, stderr, code := c.run(sendArgs(s.url, nil)...); code != 1 || !strings.Contains(stderr, "unauthenticated (Authorization): ") || !strings.Contains(stderr, "set NOTIFIER_API_KEY") {
 		t.Errorf("got %d, %q; want the wrong key refused", code, stderr)
 	}
 	c.env["NOTIFIER_API_KEY"] = "test"

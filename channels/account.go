@@ -3,6 +3,7 @@ package channels
 import (
 	"fmt"
 	"net/url"
+	"time"
 )
 
 // AccountConfig is what the configuration of every account may say, whatever
@@ -15,14 +16,69 @@ type AccountConfig struct {
 	// AllowPrivate lets the account connect to addresses that are not on the
 	// public internet, and without TLS where the channel knows such a thing.
 	AllowPrivate bool `yaml:"allow_private"`
-	// MaxInFlight is how many calls may be under way at once; zero leaves it
-	// to the dispatcher.
+	// MaxInFlight is how many calls may be under way at once, in each process;
+	// zero leaves it to the dispatcher.
 	MaxInFlight int `yaml:"max_in_flight"`
+	// MaxPerSecond is how many calls a second all processes together may begin;
+	// nil: as many as there are.
+	MaxPerSecond *float64 `yaml:"max_per_second"`
+	// RetryBudget is how many retries there may be for each first attempt; nil:
+	// DefaultRetryBudget.
+	RetryBudget *float64      `yaml:"retry_budget"`
+	Breaker     BreakerConfig `yaml:"breaker"`
+}
 
-	// These are read so that they can be refused by name.
-	MaxPerSecond any `yaml:"max_per_second"`
-	RetryBudget  any `yaml:"retry_budget"`
-	Breaker      any `yaml:"breaker"`
+// BreakerConfig says when calls to a provider that fails are stopped.
+type BreakerConfig struct {
+	// After is how many attempts in a row have to fail; nil: DefaultBreakerAfter.
+	After *int `yaml:"after"`
+	// Probe is how often one delivery is let through all the same; nil:
+	// DefaultBreakerProbe.
+	Probe *time.Duration `yaml:"probe"`
+}
+
+// What holds where an account says nothing.
+const (
+	DefaultRetryBudget  = 0.1
+	DefaultBreakerAfter = 5
+	DefaultBreakerProbe = 10 * time.Second
+)
+
+// The bounds of what an account may say.
+const (
+	maxPerSecond    = 100_000
+	minPerSecond    = 0.01
+	maxBreakerAfter = 1000
+	minBreakerProbe = 100 * time.Millisecond
+	maxBreakerProbe = time.Hour
+)
+
+// PerSecond is MaxPerSecond, or zero for no limit.
+func (c AccountConfig) PerSecond() float64 {
+	if c.MaxPerSecond == nil {
+		return 0
+	}
+	return *c.MaxPerSecond
+}
+
+// Budget is RetryBudget or its default.
+func (c AccountConfig) Budget() float64 {
+	if c.RetryBudget == nil {
+		return DefaultRetryBudget
+	}
+	return *c.RetryBudget
+}
+
+// Terms are After and Probe or their defaults.
+func (b BreakerConfig) Terms() (after int, probe time.Duration) {
+	after, probe = DefaultBreakerAfter, DefaultBreakerProbe
+	if b.After != nil {
+		after = *b.After
+	}
+	if b.Probe != nil {
+		probe = *b.Probe
+	}
+	return after, probe
 }
 
 // FieldError says what is wrong with one field of an account, and what is allowed.
@@ -47,13 +103,17 @@ func (c AccountConfig) Validate() []*FieldError {
 	if c.MaxInFlight < 0 {
 		wrong = append(wrong, Wrong("max_in_flight", "%d is negative; allowed is 1 or more, or nothing for the default", c.MaxInFlight))
 	}
-	for _, f := range []struct {
-		name  string
-		value any
-	}{{"max_per_second", c.MaxPerSecond}, {"retry_budget", c.RetryBudget}, {"breaker", c.Breaker}} {
-		if f.value != nil {
-			wrong = append(wrong, Wrong(f.name, "is not supported yet; leave it out"))
-		}
+	if r := c.MaxPerSecond; r != nil && !(*r >= minPerSecond && *r <= maxPerSecond) {
+		wrong = append(wrong, Wrong("max_per_second", "%v is not a rate; allowed is %v to %d calls a second, or nothing for no limit", *r, minPerSecond, maxPerSecond))
+	}
+	if r := c.RetryBudget; r != nil && !(*r > 0 && *r <= 1) {
+		wrong = append(wrong, Wrong("retry_budget", "%v is not a share; allowed is more than 0 and at most 1, such as 0.1: one retry for ten first attempts", *r))
+	}
+	if n := c.Breaker.After; n != nil && (*n < 1 || *n > maxBreakerAfter) {
+		wrong = append(wrong, Wrong("breaker.after", "%d is not a number of attempts; allowed is 1 to %d", *n, maxBreakerAfter))
+	}
+	if d := c.Breaker.Probe; d != nil && (*d < minBreakerProbe || *d > maxBreakerProbe) {
+		wrong = append(wrong, Wrong("breaker.probe", "%s is too short or too long; allowed is %s to %s", *d, minBreakerProbe, maxBreakerProbe))
 	}
 	return wrong
 }

@@ -2,6 +2,7 @@ package channels
 
 import (
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -74,7 +75,12 @@ func TestAccountConfig_Validate(t *testing.T) {
 		{"nothing", AccountConfig{}, nil},
 		{"good", AccountConfig{Endpoint: "https://127.0.0.1:2197", AllowPrivate: true, MaxInFlight: 5}, nil},
 		{"negative", AccountConfig{MaxInFlight: -1}, []string{"max_in_flight"}},
-		{"later", AccountConfig{MaxPerSecond: 5, RetryBudget: 0.1, Breaker: map[string]any{"after": 5}}, []string{"max_per_second", "retry_budget", "breaker"}},
+		{"limits", AccountConfig{MaxPerSecond: new(0.5), RetryBudget: new(0.1), Breaker: BreakerConfig{new(5), new(10 * time.Second)}}, nil},
+		{"none at all", AccountConfig{MaxPerSecond: new(0.0), RetryBudget: new(0.0), Breaker: BreakerConfig{new(0), new(time.Duration(0))}},
+			[]string{"max_per_second", "retry_budget", "breaker.after", "breaker.probe"}},
+		{"too much", AccountConfig{MaxPerSecond: new(1e9), RetryBudget: new(1.1), Breaker: BreakerConfig{new(1001), new(2 * time.Hour)}},
+			[]string{"max_per_second", "retry_budget", "breaker.after", "breaker.probe"}},
+		{"no numbers", AccountConfig{MaxPerSecond: new(math.NaN()), RetryBudget: new(math.Inf(1))}, []string{"max_per_second", "retry_budget"}},
 	} {
 		var fields []string
 		for _, e := range test.cfg.Validate() {

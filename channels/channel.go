@@ -61,6 +61,9 @@ type Result struct {
 	Reason  notifier.Reason
 	// RetryAfter is the provider's word on when to come back; zero: it gave none.
 	RetryAfter time.Duration
+	// AccountWide says that the provider wants RetryAfter kept by everything that
+	// is sent through the account, not by this delivery alone.
+	AccountWide bool
 	// Again asks for another attempt at once: our short-lived token had
 	// expired and has been renewed.
 	Again bool

@@ -74,7 +74,7 @@ func (e *Engine) fresh(in *notifier.Intent, stored *notifier.Stored) *notifier.N
 			Attempts: []notifier.AttemptView{},
 		}
 	}
-	e.showPauses(n)
+	e.showWaits(n)
 	return n
 }
 
@@ -124,7 +124,7 @@ func free(slots []slot) {
 // dispatchers of the rest.
 func (e *Engine) startFirst(in *notifier.Intent, stored *notifier.Stored, slots []slot, since reading) {
 	for i := range stored.Leased {
-		e.start(slots[i].account, &stored.Leased[i], since)
+		e.start(newWork(e, slots[i].account, &stored.Leased[i], since))
 	}
 	free(slots[len(stored.Leased):])
 	due := time.Now()

@@ -36,6 +36,7 @@ func (w *work) call() (channels.Result, notifier.Attempt) {
 	if res.Outcome == notifier.OutcomeSent && (saw == nil || saw.left < 0) {
 		w.e.asserts.fail(assertLateByte, l.Hold())
 	}
+	w.heard(&res)
 	w.e.metrics.attempt(l, res, w.started, saw)
 	return res, notifier.Attempt{
 		StartedAt: w.started, Outcome: res.Outcome, Reason: w.repeated(res),

@@ -15,7 +15,7 @@ func (w *work) claimFirst(ctx context.Context) {
 		w.handBack(err)
 		return
 	}
-	if !w.acquire(ctx) {
+	if w.withheld() || !w.acquire(ctx) {
 		return
 	}
 	// Stop here: the same; the claim ends with its time.

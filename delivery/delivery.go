@@ -58,11 +58,16 @@ type Ledger interface {
 	Prober
 }
 
-// Account is one channel's credentials, ready to send, and how many calls it
-// may have in flight.
+// Account is one channel's credentials, ready to send, and the limits of the
+// calls that are made with them. Each process holds to them by itself.
 type Account struct {
-	Channel     channels.Channel
+	Channel channels.Channel
+	// MaxInFlight is how many calls may be under way; zero: DefaultMaxInFlight.
 	MaxInFlight int
+	// RetryBudget is how many retries there may be for each first attempt of the
+	// last minute, beside one a second that there always may; zero: any number.
+	RetryBudget float64
+	Breaker     Breaker
 }
 
 // DefaultMaxInFlight is an account's limit of concurrent calls when its

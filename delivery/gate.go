@@ -63,6 +63,9 @@ func (w *work) look() error {
 	if w.paused() {
 		return errPaused
 	}
+	if w.shut(now) {
+		return errShut
+	}
 	w.looked.Store(&looked{at: now, left: left - margin(h.lasts)})
 	// From here on the call counts as on the wire: there is room for another permit.
 	w.leaveRoom()

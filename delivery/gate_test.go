@@ -33,7 +33,7 @@ func TestLook(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWork(&Engine{}, nil, leasedFor(tc.lease, tc.expiry), readClocks())
+				w := newWork(&Engine{}, &account{}, leasedFor(tc.lease, tc.expiry), readClocks())
 				<-time.After(tc.pause)
 				if got := w.look(); !errors.Is(got, tc.want) {
 					t.Errorf("got %v, want %v", got, tc.want)

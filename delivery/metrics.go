@@ -24,6 +24,7 @@ type metrics struct {
 	accepted, repeats, mismatches, attempts, finished *prometheus.CounterVec
 	possibleRepeats, leasesLapsed, lateOutcomes       *prometheus.CounterVec
 	capsDenied, capsUncounted, assertionsFailed       *prometheus.CounterVec
+	budgetExhausted                                   *prometheus.CounterVec
 	repeatAge, acceptToSend, sendSeconds              *prometheus.HistogramVec
 }
 
@@ -54,6 +55,7 @@ func newMetrics(reg prometheus.Registerer, r Reader) (*metrics, error) {
 		lateOutcomes:     counter("late_outcomes_total", "Answers of owners that had been fenced off.", "channel"),
 		capsDenied:       counter("caps_denied_total", "Deliveries that a cap suppressed or deferred.", "cap"),
 		capsUncounted:    counter("caps_uncounted_total", "Attempts made while their cap could not be asked.", "cap"),
+		budgetExhausted:  counter("retry_budget_exhausted_total", "Retries that were put off because there were too many.", "channel", "account"),
 		assertionsFailed: counter("assertions_failed_total", "Things that must never happen. Must stay 0.", "assertion"),
 		repeatAge:        histogram("repeat_age_seconds", "Age of the first copy when a repeat was caught.", ageBuckets, "hop"),
 		acceptToSend:     histogram("accept_to_send_seconds", "From acceptance, or send_at, to the first byte.", calls, "type"),

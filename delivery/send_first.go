@@ -14,7 +14,7 @@ func (w *work) sendFirst(ctx context.Context) {
 		w.handBack(err)
 		return
 	}
-	if !w.acquire(ctx) {
+	if w.withheld() || !w.acquire(ctx) {
 		return
 	}
 	// Stop here: the same; the claim ends with its time.

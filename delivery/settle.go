@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"errors"
+	"time"
 
 	"github.com/seed-4b260dfd/notifier"
 	"github.com/seed-4b260dfd/notifier/channels"
@@ -21,8 +22,9 @@ func (w *work) later(res channels.Result, a notifier.Attempt) {
 	case res.Again:
 		r.Reason = notifier.ReasonDue
 	case res.Reason == notifier.ReasonGate:
-		// Refused by the last look: the lease was all but over, or expiry has come.
-		r.Reason = notifier.ReasonDue
+		// Refused by the last look: the lease was all but over, expiry has come, or
+		// the account has shut since.
+		r.Reason, r.After = w.shutFor()
 	case res.Reason == notifier.ReasonThrottled, res.Reason == notifier.ReasonBadCredentials:
 		r.Reason = res.Reason
 		fallthrough
@@ -40,6 +42,20 @@ func (w *work) again(res channels.Result, a notifier.Attempt) {
 		Reason: notifier.ReasonBackoff, After: wait(w.lease, res.RetryAfter, true),
 		Try: true, Maybe: true, Fail: true, Record: true, Attempt: a,
 	})
+}
+
+// shutFor says what an account waits for that makes no calls, and for how long
+// to put the delivery away; when it is open, that the delivery is due.
+func (w *work) shutFor() (notifier.Reason, time.Duration) {
+	now := time.Now()
+	if !w.shut(now) {
+		return notifier.ReasonDue, 0
+	}
+	why, _ := w.account.breaker.hold(now)
+	if why == notifier.ReasonNone {
+		return notifier.ReasonDue, 0 // it has opened between the two looks
+	}
+	return why, w.account.breaker.wait(now)
 }
 
 // giveBackCounted is giveBack after a call: the step "complete" of an attempt
@@ -61,6 +77,8 @@ func (w *work) handBack(why error) {
 		if r.After = w.e.pauses.wait(&w.lease.Delivery); r.After > 0 {
 			r.Reason = notifier.ReasonPaused
 		}
+	case errors.Is(why, errShut):
+		r.Reason, r.After = w.shutFor()
 	case errors.Is(why, errDraining):
 		r.Record = true
 		r.Attempt = notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonDrain}

@@ -212,6 +212,7 @@ func (e *Engine) storeParts() (parts []string) {
 // degraded is everything that is degraded, for /readyz and the gauge.
 func (e *Engine) degraded() []string {
 	parts := append(e.storeParts(), e.pauses.degraded()...)
+	parts = append(parts, e.shutAccounts()...)
 	if o := e.orphans.Load(); o != nil {
 		parts = append(parts, *o...)
 	}
@@ -245,8 +246,10 @@ func (e *Engine) registerStore(reg prometheus.Registerer) error {
 	if e.cfg.Store != nil {
 		e.store.behind = &e.rebuilding
 	}
-	if err := reg.Register(degradedCollector{e}); err != nil {
-		return fmt.Errorf("register the metrics: %w", err)
+	for _, c := range []prometheus.Collector{degradedCollector{e}, breakerCollector{e}} {
+		if err := reg.Register(c); err != nil {
+			return fmt.Errorf("register the metrics: %w", err)
+		}
 	}
 	return nil
 }

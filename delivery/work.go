@@ -29,6 +29,9 @@ type work struct {
 	fills int64
 	// permitted is set by the permit; no claim-first call goes without it.
 	permitted bool
+	// probe says that this is the one delivery that an open breaker lets through,
+	// and judged that its call said something about the account.
+	probe, judged bool
 	// inRoom is set while the work holds one of the account's tokens for permits.
 	inRoom  atomic.Bool
 	started time.Time
@@ -86,13 +89,15 @@ func (w *work) leaveRoom() {
 
 // refuse says why no attempt may start now, whatever the order.
 func (w *work) refuse() error {
-	switch {
+	switch now := time.Now(); {
 	case w.e.draining.Load():
 		return errDraining
-	case !time.Now().Before(w.lease.ExpiresAt):
+	case !now.Before(w.lease.ExpiresAt):
 		return errTooLate
 	case w.paused():
 		return errPaused
+	case w.shut(now):
+		return errShut
 	case w.left() < margin(w.lease.Terms.Lease):
 		return errLeaseSpent
 	}

@@ -332,7 +332,7 @@ func TestConfig_Validate(t *testing.T) {
 		{"bad from", func(c *email.Config) { c.From = "Shop" }, "from"},
 		{"two froms", func(c *email.Config) { c.From = "a@example.com, b@example.com" }, "from"},
 		{"endpoint with a user", func(c *email.Config) { c.Endpoint = "smtp://a:b@127.0.0.1:2525" }, "endpoint"},
-		{"common field", func(c *email.Config) { c.MaxPerSecond = 5 }, "max_per_second"},
+		{"common field", func(c *email.Config) { c.MaxPerSecond = new(-5.0) }, "max_per_second"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

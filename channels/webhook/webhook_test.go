@@ -95,7 +95,7 @@ func TestConfig_Validate(t *testing.T) {
 			[]string{"secrets.a", "secrets.default[0]", "secrets.default[1]", "secrets.default[2]", "secrets.default[4]"}},
 		{"endpoint", Config{AccountConfig: channels.AccountConfig{Endpoint: "https://proxy.example.com/path"}, Secrets: map[string][]string{"default": {secret(1)}}},
 			[]string{"endpoint"}},
-		{"later", Config{AccountConfig: channels.AccountConfig{RetryBudget: 0.1}, Secrets: map[string][]string{"default": {secret(1)}}},
+		{"common field", Config{AccountConfig: channels.AccountConfig{RetryBudget: new(1.1)}, Secrets: map[string][]string{"default": {secret(1)}}},
 			[]string{"retry_budget"}},
 	} {
 		var fields []string

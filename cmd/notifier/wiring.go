@@ -106,9 +106,16 @@ func (c *channelAccounts) openAccounts() (map[notifier.Channel]map[string]delive
 				return nil, nil, fmt.Errorf("open the account %s.%s: %w", w.kind.Channel(), name, err)
 			}
 			opened = append(opened, ch)
-			of[name] = delivery.Account{Channel: ch, MaxInFlight: w.accounts[name].common.MaxInFlight}
+			of[name] = limited(ch, w.accounts[name].common)
 		}
 		all[w.kind.Channel()] = of
 	}
 	return all, closeAll, nil
+}
+
+// limited is an account with the limits of its configuration.
+func limited(ch channels.Channel, c channels.AccountConfig) delivery.Account {
+	after, probe := c.Breaker.Terms()
+	return delivery.Account{Channel: ch, MaxInFlight: c.MaxInFlight, RetryBudget: c.Budget(),
+		Breaker: delivery.Breaker{After: after, Probe: probe}}
 }

@@ -17,9 +17,9 @@ var (
 	errBudget = errors.New("there are too many retries")
 )
 
-// probeLook is how many due deliveries of a lane are looked through for a
+// candidates is how many due deliveries of a lane are looked through for a
 // send-first one. The others are handed back, which is two writes each.
-const probeLook = 16
+const candidates = 16
 
 // probe leases for an account whose breaker is open and lets one delivery
 // through: a send-first one before a claim-first one, which a provider that
@@ -32,7 +32,7 @@ func (e *Engine) probe(ctx context.Context, a *account) (sleep time.Duration, ag
 	var found []*work
 	var chosen *work
 	for _, p := range lanes {
-		n := a.takeUpTo(p, probeLook)
+		n := a.takeUpTo(p, candidates)
 		if n == 0 {
 			break
 		}

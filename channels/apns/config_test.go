@@ -49,12 +49,12 @@ func TestConfig_Validate(t *testing.T) {
 	if wrong := goodConfig(t).Validate(); len(wrong) > 0 {
 		t.Errorf("a good configuration: %v", wrong)
 	}
-	bad := Config{AccountConfig: channels.AccountConfig{Endpoint: "http://127.0.0.1:1", AllowPrivate: true, Breaker: 1}, KeyID: "short", Topic: "a b"}
+	bad := Config{AccountConfig: channels.AccountConfig{Endpoint: "http://127.0.0.1:1", AllowPrivate: true, Breaker: channels.BreakerConfig{After: new(0)}}, KeyID: "short", Topic: "a b"}
 	var fields []string
 	for _, e := range bad.Validate() {
 		fields = append(fields, e.Field)
 	}
-	if diff := cmp.Diff([]string{"breaker", "endpoint", "key_file", "key_id", "team_id", "topic", "environment"}, fields); diff != "" {
+	if diff := cmp.Diff([]string{"breaker.after", "endpoint", "key_file", "key_id", "team_id", "topic", "environment"}, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	if _, err := New(bad); err == nil {

@@ -67,8 +67,13 @@ var graph = map[string]imports{
 		ours: []string{"redisscript"}, theirs: []string{goredis},
 		tests: []string{"caps/capstest", "servertest"},
 	},
-	"redisaudit":    {ours: []string{"redisscript"}, theirs: []string{goredis}, tests: []string{"servertest"}},
-	"caps/capstest": {ours: []string{"caps"}},
+	"rates": {
+		ours:  []string{"redisscript"},
+		tests: []string{"rates/ratestest", "servertest"},
+	},
+	"rates/ratestest": {ours: []string{"rates"}},
+	"redisaudit":      {ours: []string{"redisscript"}, theirs: []string{goredis}, tests: []string{"servertest"}},
+	"caps/capstest":   {ours: []string{"caps"}},
 
 	"channels": {ours: []string{".", "strictyaml"}, theirs: []string{http2}},
 	"channels/apns": {
@@ -123,7 +128,7 @@ var graph = map[string]imports{
 	"ledger/ledgertest": {ours: []string{"."}, theirs: []string{gocmp}},
 
 	"delivery": {
-		ours:   []string{".", "policy", "templates", "claims", "caps", "channels"},
+		ours:   []string{".", "policy", "templates", "claims", "caps", "rates", "channels"},
 		theirs: []string{prometheus, jsonv2, sys},
 		tests:  []string{"ledger/sqlite", "channels/simulate", "strictyaml"},
 	},

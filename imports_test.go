@@ -130,7 +130,7 @@ var graph = map[string]imports{
 	"delivery": {
 		ours:   []string{".", "policy", "templates", "claims", "caps", "rates", "channels"},
 		theirs: []string{prometheus, jsonv2, sys},
-		tests:  []string{"ledger/sqlite", "channels/simulate", "strictyaml"},
+		tests:  []string{"ledger/sqlite", "channels/simulate", "strictyaml", "servertest", "redisscript"},
 	},
 	"api": {
 		ours:   []string{"."},

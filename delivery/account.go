@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,10 @@ type account struct {
 	budget  budget
 
 	mu sync.Mutex
+	// pace is nil for an account without a limit of calls a second.
+	pace *pace
+	// lacks is what of it the dispatcher is to ask for.
+	lacks *sequence
 	// used counts the slots taken by each priority.
 	used map[notifier.Priority]int
 	// due is when each lane should next be looked at; no entry: nothing is
@@ -44,6 +49,7 @@ func newAccount(kind notifier.Channel, name string, a Account) *account {
 		wake:    make(chan struct{}, 1),
 		room:    make(chan struct{}, permitBatch),
 		breaker: breaker{Breaker: a.Breaker}, budget: budget{share: a.RetryBudget},
+		pace: newPace(string(kind)+"/"+name, a.MaxPerSecond),
 		used: map[notifier.Priority]int{}, due: map[notifier.Priority]time.Time{},
 	}
 }
@@ -116,6 +122,12 @@ func (a *account) reserve(p notifier.Priority) bool {
 	if a.breaker.shut(now) || a.free(p, now) < 1 {
 		return false
 	}
+	if a.pace != nil {
+		if a.pace.ready(p, now) < 1 {
+			return false
+		}
+		a.pace.use(p, 1, now)
+	}
 	a.used[p]++
 	return true
 }
@@ -150,7 +162,7 @@ func (a *account) next() (p notifier.Priority, slots int, sleep time.Duration) {
 	if a.paused.Load() {
 		return "", 0, sleep
 	}
-	for _, p := range notifier.Priorities {
+	for _, p := range a.order(now) {
 		t, waits := a.due[p]
 		if !waits {
 			continue
@@ -159,15 +171,76 @@ func (a *account) next() (p notifier.Priority, slots int, sleep time.Duration) {
 			sleep = min(sleep, t.Sub(now))
 			continue
 		}
-		if n := a.free(p, now); n > 0 {
+		n := a.free(p, now)
+		if n > 0 && a.pace != nil {
+			if n = min(n, a.pace.ready(p, now), a.pace.most(p)); n == 0 {
+				sleep = min(sleep, a.starve(p, now))
+			}
+		}
+		if n > 0 {
 			// Forgotten before the ledger is asked: what becomes due meanwhile
 			// notes itself again.
 			delete(a.due, p)
 			a.used[p] += n
+			if a.pace != nil {
+				a.pace.use(p, n, now)
+			}
 			return p, n, 0
 		}
 	}
 	return "", 0, sleep
+}
+
+// order is the order in which the lanes are looked at. Where calls are counted by
+// the second, one that has waited through many calls of those above goes first.
+func (a *account) order(now time.Time) [len(notifier.Priorities)]notifier.Priority {
+	lanes := notifier.Priorities
+	if a.pace == nil {
+		return lanes
+	}
+	first := a.pace.first(func(p notifier.Priority) bool { return a.waits(p, now) })
+	if i := slices.Index(lanes[:], first); i > 0 {
+		copy(lanes[1:i+1], lanes[:i])
+		lanes[0] = first
+	}
+	return lanes
+}
+
+func (a *account) waits(p notifier.Priority, now time.Time) bool {
+	t, waits := a.due[p]
+	return waits && !t.After(now)
+}
+
+// starve notes which slots a lane lacks that has none ready, and says how long
+// to wait for those that it has.
+func (a *account) starve(p notifier.Priority, now time.Time) time.Duration {
+	if a.lacks == nil {
+		a.lacks = a.pace.wants(p, now)
+	}
+	return a.pace.wait(p, now)
+}
+
+// lacking returns what is to be asked for, once.
+func (a *account) lacking() *sequence {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.lacks
+	a.lacks = nil
+	return s
+}
+
+// pacedProbe uses a slot for a probe, or says how long to wait for one.
+func (a *account) pacedProbe(now time.Time) (wait time.Duration, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.pace == nil:
+		return 0, true
+	case a.pace.ready(notifier.PriorityHigh, now) == 0:
+		return a.starve(notifier.PriorityHigh, now), false
+	}
+	a.pace.use(notifier.PriorityHigh, 1, now)
+	return 0, true
 }
 
 // waiting returns the lanes that have something due, the highest first, and how
@@ -202,9 +275,19 @@ func (a *account) takeUpTo(p notifier.Priority, most int) int {
 
 // fill gives back the slots that a lease did not fill, and notes that more is
 // due when it filled all of them.
-func (a *account) fill(p notifier.Priority, asked, got int) {
+func (a *account) fill(p notifier.Priority, asked, got int) { a.fillFor(p, asked, got, false) }
+
+// fillFor is fill, also for a probe, which uses one slot of the pace whatever it leases.
+func (a *account) fillFor(p notifier.Priority, asked, got int, probe bool) {
 	a.mu.Lock()
 	a.used[p] -= asked - got
+	if a.pace != nil && !probe {
+		// What was taken for nothing may be used yet, while its time lasts.
+		a.pace.shared.move(got - asked)
+		if now := time.Now(); got > 0 {
+			a.pace.turns(p, got, func(p notifier.Priority) bool { return a.waits(p, now) })
+		}
+	}
 	a.mu.Unlock()
 	if got == asked {
 		a.dueAt(p, time.Now())

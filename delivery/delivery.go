@@ -59,11 +59,15 @@ type Ledger interface {
 }
 
 // Account is one channel's credentials, ready to send, and the limits of the
-// calls that are made with them. Each process holds to them by itself.
+// calls that are made with them.
 type Account struct {
 	Channel channels.Channel
 	// MaxInFlight is how many calls may be under way; zero: DefaultMaxInFlight.
 	MaxInFlight int
+	// MaxPerSecond is how many calls a second all processes together may begin,
+	// by Config.Rates; zero: any number. It is the one limit that is not each
+	// process's own.
+	MaxPerSecond float64
 	// RetryBudget is how many retries there may be for each first attempt of the
 	// last minute, beside one a second that there always may; zero: any number.
 	RetryBudget float64
@@ -79,6 +83,9 @@ type Config struct {
 	Ledger Ledger
 	Claims Claims
 	Caps   Caps
+	// Rates spreads the calls of accounts with a MaxPerSecond, and is needed for
+	// those alone.
+	Rates Rates
 	// Store is where Claims and Caps are, when other processes share it; else nil.
 	Store     Store
 	Policies  *policy.Set
@@ -206,6 +213,9 @@ func New(cfg Config) (*Engine, error) {
 	e.calls, e.stopCalls = context.WithCancel(context.Background())
 	for ch, byName := range cfg.Accounts {
 		for name, a := range byName {
+			if a.MaxPerSecond > 0 && cfg.Rates == nil {
+				return nil, fmt.Errorf("the account %s.%s has a limit of calls a second, and there is nothing that keeps it", ch, name)
+			}
 			e.accounts[accountKey{ch, name}] = newAccount(ch, name, a)
 		}
 	}

@@ -65,6 +65,10 @@ func (e *Engine) turn(ctx context.Context, a *account) (sleep time.Duration, aga
 	}
 	p, n, sleep := a.next()
 	if n == 0 {
+		if s := a.lacking(); s != nil {
+			e.refill(ctx, a, s)
+			return 0, true, nil
+		}
 		return sleep, false, nil
 	}
 	return 0, true, e.leaseInto(ctx, a, p, n)
@@ -74,6 +78,7 @@ func (e *Engine) turn(ctx context.Context, a *account) (sleep time.Duration, aga
 func (e *Engine) leaseInto(ctx context.Context, a *account, p notifier.Priority, n int) error {
 	leased, since, err := e.lease(a, p, n)
 	if err != nil {
+		a.fill(p, n, 0)
 		return err
 	}
 	for i := range leased {
@@ -83,8 +88,7 @@ func (e *Engine) leaseInto(ctx context.Context, a *account, p notifier.Priority,
 	return nil
 }
 
-// lease leases into slots that have been taken. When it cannot, they are free
-// again. The lease's clock starts before the ledger is asked: too early, never
+// lease leases into slots that have been taken. The lease's clock starts before the ledger is asked: too early, never
 // too late.
 func (e *Engine) lease(a *account, p notifier.Priority, n int) (leased []notifier.Leased, since reading, err error) {
 	faultPoint(leaseBefore, nil)
@@ -95,7 +99,6 @@ func (e *Engine) lease(a *account, p notifier.Priority, n int) (leased []notifie
 	if err != nil {
 		// If it was written after all, the sweep returns the leases.
 		e.log.Error("lease", "channel", string(a.kind), "account", a.name, "err", err)
-		a.fill(p, n, 0)
 		a.dueIn(p, leaseRefused)
 		return nil, since, err
 	}

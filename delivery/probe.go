@@ -29,6 +29,16 @@ func (e *Engine) probe(ctx context.Context, a *account) (sleep time.Duration, ag
 		return pollEvery, false, nil
 	}
 	lanes, sleep := a.waiting(time.Now())
+	if len(lanes) == 0 {
+		return sleep, false, nil
+	}
+	if wait, ok := a.pacedProbe(time.Now()); !ok {
+		if s := a.lacking(); s != nil {
+			e.refill(ctx, a, s)
+			return 0, true, nil
+		}
+		return wait, false, nil
+	}
 	var found []*work
 	var chosen *work
 	for _, p := range lanes {
@@ -37,6 +47,7 @@ func (e *Engine) probe(ctx context.Context, a *account) (sleep time.Duration, ag
 			break
 		}
 		leased, since, err := e.lease(a, p, n)
+		a.fillFor(p, n, len(leased), true)
 		if err != nil && chosen == nil {
 			return 0, false, err
 		}
@@ -45,9 +56,6 @@ func (e *Engine) probe(ctx context.Context, a *account) (sleep time.Duration, ag
 			if found = append(found, w); chosen == nil || chosen.lease.Order != notifier.OrderSendFirst && w.lease.Order == notifier.OrderSendFirst {
 				chosen = w
 			}
-		}
-		if err == nil {
-			a.fill(p, n, len(leased))
 		}
 		if err != nil || chosen != nil && chosen.lease.Order == notifier.OrderSendFirst {
 			break

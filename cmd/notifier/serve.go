@@ -97,6 +97,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		Ledger:     stores.ledger,
 		Claims:     stores.claims,
 		Caps:       stores.caps,
+		Rates:      stores.rates,
 		Store:      stores.watched,
 		Policies:   pr.policies,
 		Templates:  pr.templates,

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4b260dfd/notifier/delivery"
 	"github.com/seed-4b260dfd/notifier/ledger/postgres"
 	"github.com/seed-4b260dfd/notifier/ledger/sqlite"
+	pacing "github.com/seed-4b260dfd/notifier/rates"
 	"github.com/seed-4b260dfd/notifier/redisaudit"
 	"github.com/seed-4b260dfd/notifier/redisscript"
 )
@@ -33,6 +34,7 @@ type stores struct {
 	}
 	claims delivery.Claims
 	caps   delivery.Caps
+	rates  delivery.Rates
 	// watched is Redis, for those who look after it; nil: there is none.
 	watched delivery.Store
 	// embedded says that this process is the only one.
@@ -78,6 +80,7 @@ func (c *config) openStores(ctx context.Context) (*stores, error) {
 func (s *stores) useRedis(client redis.UniversalClient, ledgerID string) {
 	runner := redisscript.NewRunner(client)
 	s.claims, s.caps = claims.NewRedis(runner, ledgerID), caps.NewRedis(runner, ledgerID)
+	s.rates = pacing.NewRedis(runner, ledgerID)
 	s.watched = redisaudit.New(client, ledgerID)
 	s.roundTrips = runner.RoundTrips
 }
@@ -95,7 +98,7 @@ func (c *config) openEmbedded(ctx context.Context) (*stores, error) {
 	return &stores{say: func(log *slog.Logger) {
 		log.Info("the ledger belongs to this process", "ledger", c.ledger, "claims", c.Claims)
 	},
-		ledger: l, claims: claims.NewMemory(), caps: caps.NewMemory(), embedded: true, close: []func() error{l.Close}}, nil
+		ledger: l, claims: claims.NewMemory(), caps: caps.NewMemory(), rates: pacing.NewMemory(), embedded: true, close: []func() error{l.Close}}, nil
 }
 
 // withLedgerAdvice says in one line what to do about a Postgres that is not

@@ -116,6 +116,6 @@ func (c *channelAccounts) openAccounts() (map[notifier.Channel]map[string]delive
 // limited is an account with the limits of its configuration.
 func limited(ch channels.Channel, c channels.AccountConfig) delivery.Account {
 	after, probe := c.Breaker.Terms()
-	return delivery.Account{Channel: ch, MaxInFlight: c.MaxInFlight, RetryBudget: c.Budget(),
+	return delivery.Account{Channel: ch, MaxInFlight: c.MaxInFlight, MaxPerSecond: c.PerSecond(), RetryBudget: c.Budget(),
 		Breaker: delivery.Breaker{After: after, Probe: probe}}
 }

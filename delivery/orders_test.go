@@ -31,6 +31,7 @@ func TestOrders_EachOutcome(t *testing.T) {
 	t.Parallel()
 	lost := result(notifier.OutcomeUnknown, notifier.ReasonReplyLost)
 	busy := channels.Result{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonThrottled, RetryAfter: 20 * time.Millisecond}
+	away := result(notifier.OutcomeNotSent, notifier.ReasonUnreachable)
 	for _, tc := range []struct {
 		name, typ string
 		answers   []channels.Result
@@ -49,6 +50,8 @@ func TestOrders_EachOutcome(t *testing.T) {
 			ending{notifier.StateUnknown, notifier.ReasonUnknownsUsed, 3, 3}},
 		{"told to come later, claim first", "nudge", []channels.Result{busy, busy}, ending{notifier.StateSent, "", 1, 3}},
 		{"told to come later, send first: uses no attempt", "alert", []channels.Result{busy, busy, busy, busy, busy, busy, busy, busy, busy},
+			ending{notifier.StateSent, "", 1, 10}},
+		{"never connected, send first: uses no attempt", "alert", []channels.Result{away, away, away, away, away, away, away, away, away},
 			ending{notifier.StateSent, "", 1, 10}},
 		{"token renewed: again at once", "nudge", []channels.Result{{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonBadCredentials, Again: true}},
 			ending{notifier.StateSent, "", 1, 2}},

@@ -28,7 +28,10 @@ const (
 	notSent  = notifier.OutcomeNotSent
 )
 
-const expiredToken = "ExpiredProviderToken"
+const (
+	expiredToken  = "ExpiredProviderToken"
+	tooManyTokens = "TooManyProviderTokenUpdates"
+)
 
 // answers is Apple's table with our reading of it.
 // https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
@@ -87,7 +90,7 @@ var answers = [...]answer{
 
 	// Too many for one device, and a token that changes too often.
 	{429, "TooManyRequests", notSent, notifier.ReasonThrottled},
-	{429, "TooManyProviderTokenUpdates", notSent, notifier.ReasonThrottled},
+	{429, tooManyTokens, notSent, notifier.ReasonThrottled},
 	{429, "", notSent, notifier.ReasonThrottled},
 
 	// An internal error may come after the push was taken on.
@@ -139,6 +142,8 @@ func read(a *channels.Answer, now time.Time) (res channels.Result, expired bool)
 	res.ProviderStatus = channels.ShortStatus(strconv.Itoa(a.Status) + " " + body.Reason)
 	res.ProviderID = channels.ShortStatus(a.Header.Get("Apns-Id"))
 	res.RetryAfter, _ = channels.ParseRetryAfter(a.Header.Get("Retry-After"), now)
+	// TooManyRequests is about one device, this about the connection.
+	res.AccountWide = a.Status == http.StatusTooManyRequests && body.Reason == tooManyTokens
 	if res.Outcome == dead && body.Timestamp > 0 {
 		res.InvalidSince = time.UnixMilli(body.Timestamp)
 	}

@@ -24,7 +24,8 @@ func TestRead_EveryRow(t *testing.T) {
 			words += " " + row.name
 		}
 		got, expired := read(&channels.Answer{Status: row.status, Header: http.Header{"Retry-After": {"3"}}, Body: body}, now)
-		want := channels.Result{Outcome: row.outcome, Reason: row.reason, ProviderStatus: words, RetryAfter: 3 * time.Second}
+		want := channels.Result{Outcome: row.outcome, Reason: row.reason, ProviderStatus: words, RetryAfter: 3 * time.Second,
+			AccountWide: row.name == "TooManyProviderTokenUpdates"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", words, diff)
 		}

@@ -38,6 +38,8 @@ func suite() []channelstest.Case {
 	sent := result(notifier.OutcomeSent, notifier.ReasonNone)
 	lost := result(notifier.OutcomeUnknown, notifier.ReasonReplyLost)
 	throttled := result(notifier.OutcomeNotSent, notifier.ReasonThrottled)
+	busy := throttled // before the server has heard who the mail is for
+	busy.AccountWide = true
 	refused := result(notifier.OutcomeRejected, notifier.ReasonRefused)
 	dead := result(notifier.OutcomeInvalidAddress, notifier.ReasonInvalidAddress)
 	credentials := result(notifier.OutcomeNotSent, notifier.ReasonBadCredentials)
@@ -62,8 +64,8 @@ func suite() []channelstest.Case {
 		{Name: "354_at_dot", Fault: simulate.Fault{Kind: simulate.FaultStatus, Status: 354, Reason: "What"},
 			Want: result(notifier.OutcomeUnknown, notifier.ReasonProviderError), Received: 1},
 		{Name: "auth_535", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageAuth, Status: 535}, Want: credentials, Fresh: true},
-		{Name: "auth_454", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageAuth, Status: 454}, Want: throttled, Fresh: true},
-		{Name: "connect_421", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageConnect, Status: 421}, Want: throttled, Fresh: true},
+		{Name: "auth_454", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageAuth, Status: 454}, Want: busy, Fresh: true},
+		{Name: "connect_421", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageConnect, Status: 421}, Want: busy, Fresh: true},
 		{Name: "connect_554", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageConnect, Status: 554}, Want: credentials, Fresh: true},
 		{Name: "mail_530", Fault: simulate.Fault{Kind: simulate.FaultReply, Stage: simulate.StageMail, Status: 530}, Want: credentials},
 		// A yes where 354 is due is none to the mail, which has not left.

@@ -82,6 +82,8 @@ func read(ctx context.Context, at stage, err error) channels.Result {
 				res.Outcome, res.Reason = r.outcome, r.reason
 			}
 		}
+		// Before MAIL the server has not heard who the mail is for.
+		res.AccountWide = at < stageMail && res.Reason == notifier.ReasonThrottled
 		return res
 	}
 	res.ProviderStatus = channels.ShortStatus(err.Error())

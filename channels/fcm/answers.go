@@ -126,6 +126,11 @@ type reply struct {
 			Violations []struct {
 				Field string `json:"field"`
 			} `json:"fieldViolations"`
+			// Exceeded are those of a google.rpc.QuotaFailure.
+			Exceeded []struct {
+				Subject     string `json:"subject"`
+				Description string `json:"description"`
+			} `json:"violations"`
 		} `json:"details"`
 	} `json:"error"`
 }
@@ -147,6 +152,20 @@ func (r *reply) code() string {
 		return badToken
 	}
 	return code
+}
+
+// oneTarget reports whether the quota that was exceeded is that of a device or a
+// topic. All others, and one that is not named, are the project's.
+// https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
+func (r *reply) oneTarget() bool {
+	for _, d := range r.Error.Details {
+		for _, v := range d.Exceeded {
+			if said := strings.ToLower(v.Subject + " " + v.Description); strings.Contains(said, "device") || strings.Contains(said, "topic") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // read reads an answer, and reports whether it says that our access token is
@@ -171,5 +190,6 @@ func read(a *channels.Answer, now time.Time) (res channels.Result, unauthenticat
 	if !ok && a.Status == http.StatusTooManyRequests {
 		res.RetryAfter = quotaWait
 	}
+	res.AccountWide = a.Status == http.StatusTooManyRequests && !body.oneTarget()
 	return res, a.Status == http.StatusUnauthorized && row.code == ""
 }

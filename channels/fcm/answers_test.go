@@ -34,7 +34,8 @@ func TestRead_EveryRow(t *testing.T) {
 			body = errorBody("X", row.code, "no")
 		}
 		got, unauthenticated := read(&channels.Answer{Status: row.status, Header: http.Header{"Retry-After": {"33"}}, Body: []byte(body)}, time.Now())
-		want := channels.Result{Outcome: row.outcome, Reason: row.reason, ProviderStatus: words, RetryAfter: 33 * time.Second}
+		want := channels.Result{Outcome: row.outcome, Reason: row.reason, ProviderStatus: words, RetryAfter: 33 * time.Second,
+			AccountWide: row.status == 429}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", words, diff)
 		}
@@ -108,6 +109,26 @@ func TestRead_RetryAfter(t *testing.T) {
 		}
 		if got, _ := read(&channels.Answer{Status: test.status, Header: h}, time.Now()); got.RetryAfter != test.want {
 			t.Errorf("%d with %q: got %v, want %v", test.status, test.header, got.RetryAfter, test.want)
+		}
+	}
+}
+
+// A quota of one device is no reason for the others to wait.
+func TestRead_WhoseQuota(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		violation string
+		want      bool
+	}{
+		{`{"subject":"project:shop","description":"Message rate exceeded"}`, true},
+		{`{"subject":"device","description":"Device message rate exceeded"}`, false},
+		{`{"description":"Topics message rate exceeded"}`, false},
+		{``, true},
+	} {
+		body := `{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[` + test.violation + `]}]}}`
+		got, _ := read(&channels.Answer{Status: 429, Header: http.Header{}, Body: []byte(body)}, time.Now())
+		if got.AccountWide != test.want || got.Reason != notifier.ReasonThrottled {
+			t.Errorf("%s: got %+v, want account-wide %v", test.violation, got, test.want)
 		}
 	}
 }

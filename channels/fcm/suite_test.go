@@ -56,6 +56,8 @@ func httpCases() []channelstest.Case {
 		case "429_without":
 			cases[i].Want.RetryAfter = time.Minute
 		}
+		// Nothing says that it is one device's quota.
+		cases[i].Want.AccountWide = cases[i].Want.Reason == notifier.ReasonThrottled
 	}
 	return cases
 }
@@ -84,7 +86,8 @@ func TestChannel(t *testing.T) {
 		channelstest.Case{Name: "bad_argument", Fault: status(400, "INVALID_ARGUMENT"), Received: 1,
 			Want: result(notifier.OutcomeRejected, notifier.ReasonRefused, "400 INVALID_ARGUMENT")},
 		channelstest.Case{Name: "quota", Fault: status(429, "QUOTA_EXCEEDED"), Received: 1,
-			Want: later(result(notifier.OutcomeNotSent, notifier.ReasonThrottled, "429 QUOTA_EXCEEDED"), time.Minute)},
+			Want: channels.Result{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonThrottled, ProviderStatus: "429 QUOTA_EXCEEDED",
+				RetryAfter: time.Minute, AccountWide: true}},
 		channelstest.Case{Name: "unavailable", Fault: status(503, "UNAVAILABLE"), Want: trouble, Received: 1},
 		// The message arrived all the same.
 		channelstest.Case{Name: "unavailable_delivered", Received: 1, Want: trouble,

@@ -120,5 +120,7 @@ func read(a *channels.Answer, now time.Time) channels.Result {
 		res.ProviderID = channels.ShortStatus(body.SID)
 	}
 	res.RetryAfter, _ = channels.ParseRetryAfter(a.Header.Get("Retry-After"), now)
+	// Both limits are the account's, or its sender's: whoever the next message is for.
+	res.AccountWide = res.Reason == notifier.ReasonThrottled
 	return res
 }

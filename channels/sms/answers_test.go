@@ -23,7 +23,8 @@ func TestRead_EveryRow(t *testing.T) {
 			words += fmt.Sprint(" ", row.code)
 		}
 		got := read(&channels.Answer{Status: row.status, Header: http.Header{"Retry-After": {"3"}}, Body: body}, time.Now())
-		want := channels.Result{Outcome: row.outcome, Reason: row.reason, ProviderStatus: words, RetryAfter: 3 * time.Second}
+		want := channels.Result{Outcome: row.outcome, Reason: row.reason, ProviderStatus: words, RetryAfter: 3 * time.Second,
+			AccountWide: row.status == 429 || row.code == 21611}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", words, diff)
 		}

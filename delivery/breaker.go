@@ -194,12 +194,3 @@ func (b *breaker) hold(now time.Time) (why notifier.Reason, until time.Time) {
 	}
 	return notifier.ReasonNone, time.Time{}
 }
-
-// wait is how long a delivery is put away for that was leased when the account
-// shut: to the next probe, or to the end of the silence.
-func (b *breaker) wait(now time.Time) time.Duration {
-	if b.throttled(now) {
-		return max(time.Duration(b.quiet.Load()-now.UnixNano()), 0)
-	}
-	return b.Probe
-}

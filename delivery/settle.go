@@ -24,7 +24,7 @@ func (w *work) later(res channels.Result, a notifier.Attempt) {
 	case res.Reason == notifier.ReasonGate:
 		// Refused by the last look: the lease was all but over, expiry has come, or
 		// the account has shut since.
-		r.Reason, r.After = w.shutFor()
+		r.Reason = w.waitsFor()
 	case res.Reason == notifier.ReasonThrottled, res.Reason == notifier.ReasonBadCredentials:
 		r.Reason = res.Reason
 		fallthrough
@@ -44,18 +44,16 @@ func (w *work) again(res channels.Result, a notifier.Attempt) {
 	})
 }
 
-// shutFor says what an account waits for that makes no calls, and for how long
-// to put the delivery away; when it is open, that the delivery is due.
-func (w *work) shutFor() (notifier.Reason, time.Duration) {
+// waitsFor is what a delivery waits for that is handed back because its account makes
+// no calls; when it does again, nothing. It is due all along: until then nobody
+// leases it, and then it is not to wait any longer. As what has become due last
+// it goes behind the others, so that the next probe looks at those.
+func (w *work) waitsFor() notifier.Reason {
 	now := time.Now()
-	if !w.shut(now) {
-		return notifier.ReasonDue, 0
+	if why, _ := w.account.breaker.hold(now); why != notifier.ReasonNone && w.shut(now) {
+		return why
 	}
-	why, _ := w.account.breaker.hold(now)
-	if why == notifier.ReasonNone {
-		return notifier.ReasonDue, 0 // it has opened between the two looks
-	}
-	return why, w.account.breaker.wait(now)
+	return notifier.ReasonDue
 }
 
 // giveBackCounted is giveBack after a call: the step "complete" of an attempt
@@ -78,7 +76,7 @@ func (w *work) handBack(why error) {
 			r.Reason = notifier.ReasonPaused
 		}
 	case errors.Is(why, errShut):
-		r.Reason, r.After = w.shutFor()
+		r.Reason = w.waitsFor()
 	case errors.Is(why, errDraining):
 		r.Record = true
 		r.Attempt = notifier.Attempt{Outcome: notifier.OutcomeNotSent, Reason: notifier.ReasonDrain}

@@ -19,7 +19,7 @@ var (
 
 // candidates is how many due deliveries of a lane are looked through for a
 // send-first one. The others are handed back, which is two writes each.
-const candidates = 16
+const candidates = 64
 
 // probe leases for an account whose breaker is open and lets one delivery
 // through: a send-first one before a claim-first one, which a provider that

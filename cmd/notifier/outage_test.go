@@ -68,6 +68,7 @@ func TestOutages(t *testing.T) {
 		t.Run(strings.ReplaceAll(o.name, " ", "_"), func(t *testing.T) {
 			w := newOutageWorld(t, bin)
 			w.bystanders(1)
+			w.warm()
 			w.must(func() error {
 				if o.fault != nil {
 					w.sim.SetFaults([]simulate.Fault{*o.fault})
@@ -198,9 +199,17 @@ func (w *outageWorld) load() {
 		if typ == "claim" || typ == "send" {
 			n = w.orders
 		}
-		w.ids[typ] = w.send(typ, "apns", n, w.n)
+		w.ids[typ] = append(w.ids[typ], w.send(typ, "apns", n, w.n)...)
 		w.n += n
 	}
+}
+
+// warm has every node connected, so that the outage meets requests on the wire.
+func (w *outageWorld) warm() {
+	const n = 10 * outageNodes
+	w.ids["send"] = w.send("send", "apns", n, w.n)
+	w.n += n
+	w.atRest()
 }
 
 // bystanders go through another account, before the outage and during it.

@@ -83,6 +83,7 @@ func judge(res *channels.Result) judgement {
 		case res.Reason == notifier.ReasonUnreachable, res.Reason == notifier.ReasonBadCredentials:
 			return saysFault
 		}
+	case notifier.OutcomeSent, notifier.OutcomeRejected, notifier.OutcomeInvalidAddress:
 	}
 	return saysWell
 }
@@ -108,6 +109,7 @@ func (b *breaker) admits(now time.Time) (all, probe bool, wait time.Duration) {
 		return true, false, 0
 	case breakerHalfOpen:
 		return false, false, b.Probe // the probe's end wakes the dispatcher
+	case breakerOpen:
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,10 +12,7 @@ import (
 	"github.com/seed-4b260dfd/notifier/channels"
 )
 
-var (
-	errShut   = errors.New("the account makes no calls now")
-	errBudget = errors.New("there are too many retries")
-)
+var errShut = errors.New("the account makes no calls now")
 
 // candidates is how many due deliveries of a lane are looked through for a
 // send-first one. The others are handed back, which is two writes each.

@@ -163,7 +163,7 @@ func (f *Fault) dotEffect() (took, may bool, answer string) {
 	case FaultTruncate:
 		return f.effect(true), true, "250 truncated"
 	case FaultHang, FaultDropReply, FaultDropBefore, FaultDeadToken, FaultRedirect, FaultRSTStream, FaultGoAway,
-		FaultCloseBeforeDot, FaultCloseAfterDot:
+		FaultCloseBeforeDot, FaultCloseAfterDot, FaultReceipt:
 	}
 	return f.effect(true), true, "none"
 }
@@ -185,7 +185,7 @@ func (c *smtpConn) failDot(f *Fault, ok string) error {
 	case FaultAcceptThenClose:
 		return errors.Join(c.reply(ok), errEnd)
 	case FaultDropReply, FaultDropBefore, FaultDeadToken, FaultRedirect, FaultRSTStream, FaultGoAway,
-		FaultCloseBeforeDot, FaultCloseAfterDot:
+		FaultCloseBeforeDot, FaultCloseAfterDot, FaultReceipt:
 	}
 	return errEnd
 }

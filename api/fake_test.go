@@ -29,6 +29,7 @@ type fake struct {
 	acceptErr, readErr, readyErr error
 	acceptPanic                  any
 	hang                         chan struct{} // Accept blocks until it is closed
+	began                        chan struct{} // if there is one, Accept says here that it hangs
 	degraded                     []string
 	ignored                      []string
 	waited                       error // what ended the last Wait
@@ -46,6 +47,9 @@ func newFake() *fake {
 
 func (f *fake) Accept(_ context.Context, req notifier.Request) (notifier.Accepted, error) {
 	if f.hang != nil {
+		if f.began != nil {
+			f.began <- struct{}{}
+		}
 		<-f.hang
 	}
 	f.mu.Lock()

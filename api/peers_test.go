@@ -142,7 +142,7 @@ func TestPeers_ConnectionsOfOneAddress(t *testing.T) {
 func TestPeers_WhatIsBeingAnsweredStays(t *testing.T) {
 	t.Parallel()
 	s, addr := serving(t, func(ps *peers) { ps.maxPerAddress = 4 })
-	s.fake.hang = make(chan struct{})
+	s.fake.hang, s.fake.began = make(chan struct{}), make(chan struct{}, 1)
 	busy := make(chan error, 1)
 	go func() {
 		req, _ := http.NewRequest(http.MethodPost, "http://"+addr+"/v1/notifications", strings.NewReader(shipped))
@@ -157,6 +157,11 @@ func TestPeers_WhatIsBeingAnsweredStays(t *testing.T) {
 		}
 		busy <- err
 	}()
+	select { // until the request has been read, its connection is one that waits
+	case <-s.fake.began:
+	case err := <-busy:
+		t.Fatalf("got %v before there was anybody to make room for", err)
+	}
 	for range 30 {
 		dial(t, addr, "")
 	}

@@ -19,7 +19,7 @@ func TestServe_SMS(t *testing.T) {
 	dir, sim := simulated(t)
 	c := newCLI(t, nil)
 	s := c.serve(filepath.Join(dir, configName))
-	sim.SetFaults([]simulate.Fault{{Channel: "sms", Kind: simulate.FaultStatus, Status: 429, RetryAfter: "0", Times: 1}})
+	sim.SetFaults([]simulate.Fault{{Channel: "sms", Kind: simulate.FaultStatus, Status: 429, RetryAfter: "1", Times: 1}})
 	long := map[string]string{"-to": "sms=" + number, "-data": "tracking_url=https://example.com/" + strings.Repeat("é", 200) + "“"}
 	args := append(sendArgs(s.url, long), "-data", "order_id=42")
 	out := c.ok(args...)

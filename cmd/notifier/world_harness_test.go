@@ -29,7 +29,8 @@ func startProviders(t *testing.T) *simulate.Server {
 
 // installation writes a folder that "notifier serve" runs from: every channel
 // goes to the simulated providers, with at most inFlight calls an account (0:
-// the default); policies are YAML by type.
+// the default) and as many retries as there are reasons for, since what a test
+// does to a server makes them; policies are YAML by type.
 func installation(t testing.TB, sim *simulate.Server, inFlight int, policies map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -40,11 +41,11 @@ listen: {http: "${%[1]s}"}
 ledger: sqlite:notifier.db
 channels:
   apns:
-    shop: {key_file: %[3]q, key_id: %[4]q, team_id: %[5]q, topic: %[6]q, environment: production, endpoint: %[7]q, ca_file: %[8]q, allow_private: true, max_in_flight: %[2]d}
+    shop: {key_file: %[3]q, key_id: %[4]q, team_id: %[5]q, topic: %[6]q, environment: production, endpoint: %[7]q, ca_file: %[8]q, allow_private: true, max_in_flight: %[2]d, retry_budget: 1}
   email:
-    main: {smtp: "smtp://%[9]s:%[10]s@%[11]s", tls: starttls, ca_file: %[12]q, from: "Shop <no-reply@example.com>", allow_private: true, max_in_flight: %[2]d}
+    main: {smtp: "smtp://%[9]s:%[10]s@%[11]s", tls: starttls, ca_file: %[12]q, from: "Shop <no-reply@example.com>", allow_private: true, max_in_flight: %[2]d, retry_budget: 1}
   webhook:
-    out: {secrets: {default: [%[13]q]}, allow_private: true, max_in_flight: %[2]d}
+    out: {secrets: {default: [%[13]q]}, allow_private: true, max_in_flight: %[2]d, retry_budget: 1}
 `, listenVariable, inFlight, f.APNsKeyFile, f.APNsKeyID, f.APNsTeamID, f.APNsTopic, sim.APNsURL(), f.CAFile,
 			f.SMTPUser, f.SMTPPassword, sim.SMTPAddr(), f.CAFile, f.WebhookSecret),
 		"templates/note/push.yaml":    "title: Note\nbody: \"{{.text}}\"\n",

@@ -78,6 +78,9 @@ type Leased struct {
 	Fails int
 	// LeasedAt is when the ledger started the lease; it lasts Terms.Lease.
 	LeasedAt time.Time
+	// Suppressed is the id of a suppression that held for the delivery when it
+	// was leased; empty: there was none.
+	Suppressed string
 }
 
 // Hold returns the lease's name.
@@ -108,6 +111,9 @@ type Completion struct {
 	// that end without one (capped, expired).
 	Called  bool
 	Attempt Attempt
+	// Suppress is placed with the outcome, in the same commit, if the delivery
+	// still is the caller's to end; nil: nothing is.
+	Suppress *Suppression
 }
 
 // Return hands a lease back (T7; T7' when Unsent is set).

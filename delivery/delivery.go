@@ -53,6 +53,7 @@ type Ledger interface {
 	Settler
 	Sweeper
 	Pauser
+	Suppressor
 	Finder
 	Reader
 	Prober

@@ -85,6 +85,22 @@ type Pauser interface {
 	PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error)
 }
 
+// Suppressor keeps the suppressions. Lease, and Accept where it leases, say of
+// each delivery which of them holds for it, and Complete places one with an outcome.
+type Suppressor interface {
+	// Suppress places a suppression, and sets its ID and At, and Since if that
+	// is zero. The same subject, channel, type and cause again while it is in
+	// force gives the first; one that found the address dead later than it moves
+	// it on to that.
+	Suppress(ctx context.Context, s notifier.Suppression) (notifier.Suppression, error)
+	// Unsuppress ends a tenant's suppression and keeps who did and why; ended is
+	// set by the call that did. It is answered the same however often it is said;
+	// an id that never was is an *notifier.Error with CodeNotFound.
+	Unsuppress(ctx context.Context, tenant, id, by, why string) (s notifier.Suppression, ended bool, err error)
+	// Suppressions lists those in force, the newest first, at most f.Limit.
+	Suppressions(ctx context.Context, f notifier.SuppressionFilter) ([]notifier.Suppression, error)
+}
+
 // Finder finds what the provider is to be asked about.
 type Finder interface {
 	// Unsettled returns up to limit deliveries that ended unknown at since or

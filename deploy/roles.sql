@@ -68,6 +68,9 @@ GRANT UPDATE (repeats) ON notification TO notifier_node;
 GRANT SELECT, INSERT, UPDATE, DELETE ON q, later TO notifier_node;
 GRANT SELECT, INSERT, UPDATE ON pause TO notifier_node;
 
+-- Suppressions are placed and undone through them; one that is over stays.
+GRANT SELECT, INSERT, UPDATE (since, evidence, placed_by, at, ended_at, ended_by, ended_why) ON suppression TO notifier_node;
+
 -- The mark is moved on once a second.
 GRANT SELECT, UPDATE ON mark TO notifier_node;
 

@@ -31,6 +31,9 @@ type Ledger interface {
 	Resume(ctx context.Context, id, by, why string) (p notifier.Pause, ended bool, err error)
 	Pauses(ctx context.Context) ([]notifier.Pause, error)
 	PausesEnded(ctx context.Context, since time.Time) ([]notifier.Pause, error)
+	Suppress(ctx context.Context, s notifier.Suppression) (notifier.Suppression, error)
+	Unsuppress(ctx context.Context, tenant, id, by, why string) (s notifier.Suppression, ended bool, err error)
+	Suppressions(ctx context.Context, f notifier.SuppressionFilter) ([]notifier.Suppression, error)
 	Notification(ctx context.Context, tenant string, id notifier.ID) (*notifier.Notification, error)
 	ByKey(ctx context.Context, tenant, key string) (*notifier.Notification, error)
 	Backlog(ctx context.Context) ([]notifier.Backlog, error)
@@ -92,6 +95,7 @@ func Run(t *testing.T, open Open) {
 		{"T9 cancel", cancelRows},
 		{"T10 expire", expireRows},
 		{"pause", pauseRows},
+		{"suppression", suppressionRows},
 		{"evidence", evidenceRows},
 		{"unsettled", unsettledRows},
 		{"spent", spentRows},

@@ -30,6 +30,7 @@ func (l *Ledger) Accept(ctx context.Context, intents []notifier.Intent) ([]notif
 	}
 	a := accepting{l: l, intents: intents, out: make([]notifier.Stored, len(intents))}
 	a.floor, a.tails = l.minter.tails(len(intents))
+	a.findSuppressions(ctx)
 	for i := range intents {
 		a.open = append(a.open, i)
 	}
@@ -93,8 +94,10 @@ type accepting struct {
 	l       *Ledger
 	intents []notifier.Intent
 	out     []notifier.Stored
-	floor   int64
-	tails   []string
+	// held has the suppressions that there were for what is to be leased at once.
+	held  suppressions
+	floor int64
+	tails []string
 	// open are the intents without an answer yet, sorted by key.
 	open []int
 }
@@ -236,7 +239,7 @@ func (a *accepting) fresh(i int, nid notifier.ID, now time.Time) (notifier.Store
 			return s, err
 		}
 		a.l.lanes.note(d.ID, lane)
-		s.Leased = append(s.Leased, notifier.Leased{Delivery: d, Fence: 1, LeasedAt: now})
+		s.Leased = append(s.Leased, notifier.Leased{Delivery: d, Fence: 1, LeasedAt: now, Suppressed: a.held.of(&d)})
 	}
 	return s, nil
 }
@@ -335,6 +338,26 @@ func (a *accepting) leaseNone(first []bool) {
 	clear(first)
 	for i := range a.intents {
 		a.intents[i].Lease = notifier.FirstLease{}
+	}
+}
+
+// findSuppressions finds what holds for the deliveries that are to be leased at
+// once. Where that cannot be known none is: Lease asks again.
+func (a *accepting) findSuppressions(ctx context.Context) {
+	var first []*notifier.Delivery
+	for i := range a.intents {
+		in := &a.intents[i]
+		if in.Lease.Owner == "" {
+			continue
+		}
+		for ch := range in.Deliveries[:min(in.Lease.Count, len(in.Deliveries))] {
+			d := filled(in, ch, notifier.ID{}, time.Time{})
+			first = append(first, &d)
+		}
+	}
+	var err error
+	if a.held, err = a.l.findSuppressions(ctx, first); err != nil {
+		a.leaseNone(nil)
 	}
 }
 

@@ -13,14 +13,21 @@ import (
 )
 
 // completeSQL takes queue rows out and puts outcome rows in, in one statement:
-// no crash separates them.
-const completeSQL = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
+// no crash separates them. completeSuppressSQL places suppressions in it too.
+const (
+	completeSQL         = completeTakes + completeEnds
+	completeSuppressSQL = completeTakes + completePlaces + completeEnds
+)
+
+const completeTakes = `WITH t AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
 	s AS MATERIALIZED (SELECT * FROM unnest($2::smallint[], $3::uuid[], $4::int[], $5::bigint[], $7::text[], $8::text[], $9::bool[], $10::text[],
 		$11::text[], $12::text[], $13::text[], $14::timestamptz[], $15::bool[])
 		AS s(lane, nid, ch, fence, state, reason, called, outcome, attempt_reason, provider_status, provider_id, started_at, arrived)),
 	d AS (DELETE FROM q WHERE ctid = ANY (ARRAY (SELECT x.ctid FROM s CROSS JOIN LATERAL (SELECT q2.ctid FROM q q2
 			WHERE q2.lane = s.lane AND q2.nid = s.nid AND q2.ch = s.ch AND q2.fence = s.fence AND q2.owner = $6 AND q2.status IN (1, 2) FOR UPDATE) x))
-		RETURNING *)
+		RETURNING *)`
+
+const completeEnds = `
 	INSERT INTO outcome (nid, ch, lane, ord, state, reason, fence, permit_fence, owner, closed, tries, maybe, finished_at, called, outcome,
 		attempt_reason, provider_status, provider_id, started_at, unit, spent_at)
 	SELECT d.nid, d.ch, d.lane, d.ord, s.state, s.reason, d.fence, d.permit_fence, d.owner, 'complete', d.tries, d.maybe, t.now, s.called, s.outcome,
@@ -49,12 +56,21 @@ func (l *Ledger) Complete(ctx context.Context, owner notifier.Owner, done []noti
 	}
 	written, err := l.guarded(ctx, holds, func(c *holdColumns) (pgx.Rows, error) {
 		var e ends
+		var p placings
 		for i := range c.nid {
 			id := notifier.DeliveryID{Notification: c.nid[i], Ordinal: uint16(c.ch[i])}
-			e.add(byHold[notifier.Hold{ID: id, Fence: c.fence[i]}])
+			end := byHold[notifier.Hold{ID: id, Fence: c.fence[i]}]
+			e.add(end)
+			if end.Suppress != nil {
+				p.add(end.Hold, l.suppressionID(), end.Suppress)
+			}
 		}
-		return l.hot.Query(ctx, completeSQL, l.now(), c.lane, c.nid, c.ch, c.fence, owner,
-			e.state, e.reason, e.called, e.outcome, e.attemptReason, e.status, e.ref, e.started, e.arrived)
+		args := []any{l.now(), c.lane, c.nid, c.ch, c.fence, owner,
+			e.state, e.reason, e.called, e.outcome, e.attemptReason, e.status, e.ref, e.started, e.arrived}
+		if len(p.id) == 0 {
+			return l.hot.Query(ctx, completeSQL, args...)
+		}
+		return l.hot.Query(ctx, completeSuppressSQL, append(args, p.args()...)...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("complete: %w", err)

@@ -125,6 +125,9 @@ func (l *Ledger) leaseOnce(ctx context.Context, lane notifier.Lane, id int16, fr
 		l.lanes.note(d.ID, id)
 		out = append(out, d)
 	}
+	if err := l.markSuppressed(ctx, out); err != nil {
+		return nil, false, err
+	}
 	return out, more, nil
 }
 

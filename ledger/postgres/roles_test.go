@@ -121,6 +121,7 @@ func TestRoles_ANodeCannotChangeWhatHasHappened(t *testing.T) {
 		`UPDATE delivery SET address = 'x'`, `DELETE FROM delivery`,
 		`UPDATE idem SET nid = gen_random_uuid()`, `UPDATE lane SET account = 'x'`, `UPDATE terms SET body = 'x'`,
 		`UPDATE meta SET ledger_id = gen_random_uuid()`, `UPDATE schema_version SET version = 99`, `DELETE FROM pause`,
+		`DELETE FROM suppression`, `UPDATE suppression SET subject = ''`,
 		`CREATE TABLE mine (a int)`, `CREATE TEMPORARY TABLE q (nid uuid)`, `CREATE SCHEMA mine`, `DROP TABLE evidence`, `ALTER TABLE q ADD x int`,
 		`DELETE FROM outcome_` + time.Now().UTC().Format("20060102"),
 	} {

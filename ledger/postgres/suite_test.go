@@ -76,7 +76,7 @@ func (p *emptied) give(t *testing.T, url string) {
 		return
 	}
 	defer c.Close(ctx)
-	for _, table := range []string{"idem", "notification", "delivery", "q", "later", "outcome", "attempt_end", "evidence", "pause"} {
+	for _, table := range []string{"idem", "notification", "delivery", "q", "later", "outcome", "attempt_end", "evidence", "pause", "suppression"} {
 		if _, err := c.Exec(ctx, "DELETE FROM "+table); err != nil {
 			t.Errorf("empty a database: %v", err)
 			return

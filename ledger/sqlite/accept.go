@@ -153,7 +153,11 @@ func (w *writer) insert(in *notifier.Intent, n int64) (notifier.Stored, error) {
 			return s, err
 		}
 		if leased {
-			s.Leased = append(s.Leased, notifier.Leased{Delivery: d, Fence: 1, LeasedAt: w.now})
+			held, err := w.suppressed(&d)
+			if err != nil {
+				return s, err
+			}
+			s.Leased = append(s.Leased, notifier.Leased{Delivery: d, Fence: 1, LeasedAt: w.now, Suppressed: held})
 		}
 	}
 	return s, nil

@@ -62,6 +62,9 @@ func (w *writer) lease(lane notifier.Lane, limit int, owner notifier.Owner) ([]n
 		if err != nil || n != 1 {
 			return nil, fmt.Errorf("take %v: %w", d.ID, orMissing(err))
 		}
+		if d.Suppressed, err = w.suppressed(&d.Delivery); err != nil {
+			return nil, err
+		}
 		d.LeasedAt = w.now
 		w.leases[d.ID] = id
 	}

@@ -67,6 +67,11 @@ func (w *writer) complete(owner notifier.Owner, c *notifier.Completion) (notifie
 	if err := w.dequeue(c.ID, tallyKey{lane, notifier.StateSending, notifier.ReasonNone}); err != nil {
 		return notifier.Settled{}, err
 	}
+	if c.Suppress != nil {
+		if _, err := w.suppress(*c.Suppress); err != nil {
+			return notifier.Settled{}, fmt.Errorf("suppress: %w", err)
+		}
+	}
 	return notifier.Settled{Verdict: notifier.VerdictDone, State: c.State, Reason: c.Reason}, nil
 }
 

@@ -26,6 +26,7 @@ type account struct {
 	paused  atomic.Bool
 	breaker breaker
 	budget  budget
+	brake   brake
 
 	mu sync.Mutex
 	// pace is nil for an account without a limit of calls a second.

@@ -37,6 +37,7 @@ func (w *work) call() (channels.Result, notifier.Attempt) {
 		w.e.asserts.fail(assertLateByte, l.Hold())
 	}
 	w.heard(&res)
+	w.dead = w.invalidated(&res)
 	w.e.metrics.attempt(l, res, w.started, saw)
 	return res, notifier.Attempt{
 		StartedAt: w.started, Outcome: res.Outcome, Reason: w.repeated(res),

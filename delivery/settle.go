@@ -11,7 +11,7 @@ import (
 // complete ends the delivery after a call.
 func (w *work) complete(s notifier.State, r notifier.Reason, a notifier.Attempt) {
 	w.fault(completeBefore)
-	w.finish(notifier.Completion{State: s, Reason: r, Called: true, Attempt: a})
+	w.finish(notifier.Completion{State: s, Reason: r, Called: true, Attempt: a, Suppress: w.dead})
 	w.fault(completeAfter)
 }
 
@@ -70,6 +70,9 @@ func (w *work) handBack(why error) {
 	switch {
 	case errors.Is(why, errTooLate):
 		w.finish(notifier.Completion{State: notifier.StateExpired, Reason: notifier.ReasonTooLate})
+		return
+	case errors.Is(why, errSuppressed):
+		w.finish(notifier.Completion{State: notifier.StateSuppressed, Reason: notifier.ReasonSuppression})
 		return
 	case errors.Is(why, errPaused):
 		if r.After = w.e.pauses.wait(&w.lease.Delivery); r.After > 0 {

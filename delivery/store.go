@@ -213,6 +213,7 @@ func (e *Engine) storeParts() (parts []string) {
 func (e *Engine) degraded() []string {
 	parts := append(e.storeParts(), e.pauses.degraded()...)
 	parts = append(parts, e.shutAccounts()...)
+	parts = append(parts, e.brakedAccounts()...)
 	if o := e.orphans.Load(); o != nil {
 		parts = append(parts, *o...)
 	}

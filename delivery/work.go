@@ -35,8 +35,10 @@ type work struct {
 	// inRoom is set while the work holds one of the account's tokens for permits.
 	inRoom  atomic.Bool
 	started time.Time
-	guard   *channels.Guard
-	looked  atomic.Pointer[looked]
+	// dead is the suppression that the call's answer makes; nil: none.
+	dead   *notifier.Suppression
+	guard  *channels.Guard
+	looked atomic.Pointer[looked]
 }
 
 // held says since when, by three clocks, a lease has run and how long it lasts.
@@ -94,6 +96,8 @@ func (w *work) refuse() error {
 		return errDraining
 	case !now.Before(w.lease.ExpiresAt):
 		return errTooLate
+	case w.lease.Suppressed != "":
+		return errSuppressed
 	case w.paused():
 		return errPaused
 	case w.shut(now):
@@ -118,6 +122,9 @@ func (w *work) finish(c notifier.Completion) bool {
 	case notifier.VerdictFenced:
 		if c.Called {
 			w.late(notifier.EvidenceLate, c.Attempt)
+		}
+		if c.Suppress != nil {
+			w.placeLate(*c.Suppress)
 		}
 	}
 	return false
@@ -161,6 +168,16 @@ func (w *work) late(kind notifier.EvidenceKind, a notifier.Attempt) {
 	ev := []notifier.Evidence{{Hold: w.lease.Hold(), Kind: kind, Attempt: a}}
 	if err := w.e.cfg.Ledger.Witness(ctx, w.e.owner, ev); err != nil {
 		w.e.log.Error("keep the late answer", "delivery", w.lease.ID.String(), "err", err)
+	}
+}
+
+// placeLate places the suppression of such an attempt: its address is dead
+// whoever has the delivery now.
+func (w *work) placeLate(s notifier.Suppression) {
+	ctx, cancel := write()
+	defer cancel()
+	if _, err := w.e.cfg.Ledger.Suppress(ctx, s); err != nil {
+		w.e.log.Error("suppress a dead address", "delivery", w.lease.ID.String(), "err", err)
 	}
 }
 

@@ -59,6 +59,8 @@ type Config struct {
 	Health Health
 	// Pauser serves /v1/pauses; nil: not found.
 	Pauser Pauser
+	// Suppressor serves /v1/suppressions; nil: not found.
+	Suppressor Suppressor
 	// Metrics serves /metrics; nil: not found.
 	Metrics http.Handler
 	// Registerer takes the handler's own metrics; nil: they are kept nowhere.

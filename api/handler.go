@@ -74,6 +74,8 @@ func route(path string) target {
 		return target{path, []string{http.MethodGet, http.MethodHead, http.MethodPost}, (*handler).notifications, true}
 	case "/v1/pauses":
 		return target{path, []string{http.MethodGet, http.MethodHead, http.MethodPost}, (*handler).pauses, true}
+	case "/v1/suppressions":
+		return target{path, []string{http.MethodGet, http.MethodHead, http.MethodPost}, (*handler).suppressions, true}
 	case "/healthz":
 		return target{path, read, (*handler).healthz, false}
 	case "/readyz":
@@ -86,6 +88,9 @@ func route(path string) target {
 	}
 	if id, ok := strings.CutPrefix(path, pausePath); ok && id != "" && !strings.Contains(id, "/") {
 		return target{pausePath + "{id}", []string{http.MethodDelete}, (*handler).resume, true}
+	}
+	if id, ok := strings.CutPrefix(path, suppressionPath); ok && id != "" && !strings.Contains(id, "/") {
+		return target{suppressionPath + "{id}", []string{http.MethodDelete}, (*handler).unsuppress, true}
 	}
 	return target{name: "none"}
 }
@@ -118,7 +123,7 @@ func (h *handler) serve(w *recorder, r *http.Request, t target) error {
 	}
 	if t.serve == nil {
 		return &notifier.Error{Code: notifier.CodeNotFound, Field: "path",
-			Message: "there is nothing at this path; there are /v1/notifications, /v1/pauses, /healthz, /readyz and /metrics"}
+			Message: "there is nothing at this path; there are /v1/notifications, /v1/pauses, /v1/suppressions, /healthz, /readyz and /metrics"}
 	}
 	if !slices.Contains(t.methods, r.Method) {
 		w.Header().Set("Allow", strings.Join(t.methods, ", "))

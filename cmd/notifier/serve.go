@@ -122,6 +122,7 @@ func (c command) serve(ctx context.Context, p *process, args []string) (err erro
 		Accepter:   engine,
 		Reader:     engine,
 		Pauser:     engine,
+		Suppressor: engine,
 		Waiter:     engine,
 		Health:     engine,
 		Metrics:    promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}),

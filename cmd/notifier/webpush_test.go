@@ -13,10 +13,10 @@ import (
 
 // browserFile asks the simulated push service for a subscription, as a page
 // would its browser, and keeps the answer as it is.
-func browserFile(t *testing.T, sim *simulate.Server) (file string, sub simulate.Subscription) {
+func browserFile(t *testing.T, sim *simulate.Server, name string) (file string, sub simulate.Subscription) {
 	t.Helper()
 	resp, err := http.Post(sim.HTTPURL()+"/_simulate/webpush/subscribe", "application/json",
-		strings.NewReader(`{"name": "ann", "applicationServerKey": "`+sim.Files().VAPIDPublicKey+`"}`))
+		strings.NewReader(`{"name": "`+name+`", "applicationServerKey": "`+sim.Files().VAPIDPublicKey+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestServe_WebPush(t *testing.T) {
 	t.Parallel()
 	dir, sim := simulated(t)
 	c := newCLI(t, nil)
-	file, sub := browserFile(t, sim)
+	file, sub := browserFile(t, sim, "ann")
 	s := c.serve(filepath.Join(dir, configName))
 	// The first attempt is refused with "later": the second is read back from the ledger.
 	sim.SetFaults([]simulate.Fault{{Channel: "webpush", Kind: simulate.FaultStatus, Status: 429, RetryAfter: "0", Times: 1}})
